@@ -1,0 +1,35 @@
+"""How Alembic reaches the database: the URL comes from the program, or from the settings when run by hand."""
+
+import asyncio
+
+from sqlalchemy import Connection, pool
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from alembic import context
+from app.inventory.tables import UtcDateTime, metadata
+from app.settings import load_settings
+
+
+def _render(kind: str, item: object, _context: object) -> str | bool:
+    """Write our column types as plain ones, so that a migration never depends on today's code."""
+    return "sa.DateTime(timezone=True)" if kind == "type" and isinstance(item, UtcDateTime) else False
+
+
+def _migrate(connection: Connection) -> None:
+    context.configure(connection=connection, target_metadata=metadata, render_as_batch=True, render_item=_render)
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+async def _run() -> None:
+    url = context.config.attributes.get("url") or load_settings().resolved_database_url
+    engine = create_async_engine(url, poolclass=pool.NullPool)
+    async with engine.connect() as connection:
+        await connection.run_sync(_migrate)
+    await engine.dispose()
+
+
+if (given := context.config.attributes.get("connection")) is not None:
+    _migrate(given)
+else:
+    asyncio.run(_run())

@@ -1,0 +1,250 @@
+"""Routes of ``/api/v1``: parse, ask the dashboard, answer."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.responses import PlainTextResponse
+from pydantic import BaseModel, ConfigDict
+
+from app.clock import utc_now
+from app.drains.answers import Answer, BlockingThread
+from app.drains.evidence import to_markdown
+from app.errors import BadRequest
+from app.inventory.reads import FACETS, Filters
+from app.inventory.views import DeploymentStatus, Evidence, Inventory, PollSummary, ThreadPage
+from app.jobs.dashboard import Dashboard
+from app.settings import parse_duration
+
+DEFAULT_LIMIT = 50
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorBody:
+    """What happened and what to do."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorAnswer:
+    """Every error of the API."""
+
+    error: ErrorBody
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentList:
+    """All deployments."""
+
+    items: tuple[DeploymentStatus, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DrainList:
+    """The answers of all drains, what blocks first."""
+
+    items: tuple[Answer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BlockingPage:
+    """Threads of a drain, oldest last change first."""
+
+    items: tuple[BlockingThread, ...]
+    next_cursor: str | None
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluations:
+    """Stored answers of a drain, newest first."""
+
+    items: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class PollStarted:
+    """The poll that was started, or that runs already."""
+
+    poll: int
+
+
+class PollRequest(BaseModel):
+    """``full``: a complete sweep; otherwise a scan of what moved."""
+
+    model_config = ConfigDict(extra="forbid")
+    full: bool = False
+
+
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorAnswer} for status in (403, 404, 409, 422, 500, 502, 503)
+}
+router = APIRouter(prefix="/api/v1", responses=_ERRORS)
+
+
+def _dashboard(request: Request) -> Dashboard:
+    found: Dashboard = request.app.state.dashboard
+    return found
+
+
+Ask = Annotated[Dashboard, Depends(_dashboard)]
+
+
+def read_filters(request: Request) -> Filters:
+    """The filters of a query: parameters with a facet's name. Unknown parameters are refused, since a filter that is
+    misspelt would otherwise count everything."""
+    found: dict[str, tuple[str, ...]] = {}
+    for key in request.query_params:
+        if key in FACETS:
+            found[key] = tuple(request.query_params.getlist(key))
+        elif key not in ("cursor", "limit", "sort"):
+            raise BadRequest(f"There is no filter {key[:40]!r}. Filters are: {', '.join(FACETS)}.")
+    return found
+
+
+FilterQuery = Annotated[Filters, Depends(read_filters)]
+Limit = Annotated[int, Query(ge=1, le=500)]
+_FILTER_DOCS = {
+    "parameters": [
+        {"name": name, "in": "query", "required": False, "schema": {"type": "array", "items": {"type": "string"}}}
+        for name in FACETS
+    ]
+}
+
+
+@router.get("/deployments")
+async def list_deployments(ask: Ask) -> DeploymentList:
+    """All deployments: freshness per source, last polls, graph revisions."""
+    return DeploymentList(await ask.deployments())
+
+
+@router.get("/deployments/{deployment}")
+async def get_deployment(deployment: str, ask: Ask) -> DeploymentStatus:
+    """One deployment."""
+    return await ask.deployment(deployment)
+
+
+@router.post("/deployments/{deployment}/poll", status_code=202)
+async def start_poll(deployment: str, ask: Ask, body: PollRequest | None = None) -> PollStarted:
+    """Start a poll; one that runs already is never started twice."""
+    summary = await ask.start_poll(deployment, body.full if body else False)
+    return PollStarted(summary.id)
+
+
+@router.get("/deployments/{deployment}/polls/{poll}")
+async def get_poll(deployment: str, poll: int, ask: Ask) -> PollSummary:
+    """State and outcome of a poll."""
+    return await ask.poll(deployment, poll)
+
+
+@router.get("/deployments/{deployment}/inventory", openapi_extra=_FILTER_DOCS)
+async def get_inventory(deployment: str, ask: Ask, filters: FilterQuery) -> Inventory:
+    """Counts by facet of the threads that the filters let through: same key OR, different keys AND."""
+    return await ask.inventory(deployment, filters)
+
+
+@router.get("/deployments/{deployment}/threads", openapi_extra=_FILTER_DOCS)
+async def list_threads(
+    deployment: str,
+    ask: Ask,
+    filters: FilterQuery,
+    cursor: str | None = None,
+    limit: Limit = DEFAULT_LIMIT,
+    sort: Literal["-updated_at", "created_at", "thread_id"] = "-updated_at",
+) -> ThreadPage:
+    """A page of threads, by key."""
+    return await ask.threads(deployment, filters, cursor, limit, sort)
+
+
+def _as(format_: str, found: Evidence) -> Evidence | Response:
+    if format_ == "markdown":
+        return PlainTextResponse(to_markdown(found, utc_now()), media_type="text/markdown; charset=utf-8")
+    return found
+
+
+Format = Annotated[Literal["json", "markdown"], Query(alias="format")]
+
+
+@router.get("/deployments/{deployment}/threads/{thread_id}", response_model=Evidence)
+async def get_thread(deployment: str, thread_id: str, ask: Ask, format_: Format = "json") -> Evidence | Response:
+    """The evidence report of one thread, as stored. An unknown thread answers 200 with ``found: false``."""
+    return _as(format_, await ask.evidence(deployment, thread_id, False))
+
+
+@router.get("/deployments/{deployment}/threads/{thread_id}/evidence", response_model=Evidence)
+async def get_evidence(
+    deployment: str, thread_id: str, ask: Ask, live: bool = False, format_: Format = "json"
+) -> Evidence | Response:
+    """The evidence report of one thread; ``live`` reads the server now."""
+    return _as(format_, await ask.evidence(deployment, thread_id, live))
+
+
+@router.get("/drains")
+async def list_drains(ask: Ask) -> DrainList:
+    """The answers of all drains."""
+    return DrainList(await ask.drains())
+
+
+@router.get("/drains/{drain}")
+async def get_drain(drain: str, ask: Ask) -> Answer:
+    """The answer of one drain, decided now."""
+    return await ask.drain(drain)
+
+
+@router.get(
+    "/drains/{drain}/gate",
+    responses={
+        200: {"description": "A verdict; with http_status=1 only drained"},
+        409: {"description": "Blocked"},
+        503: {"description": "Unknown"},
+    },
+)
+async def gate(
+    drain: str,
+    ask: Ask,
+    response: Response,
+    max_age: str | None = None,
+    http_status: Literal["0", "1"] = "0",
+) -> Answer:
+    """The verdict. Always 200; with ``http_status=1``: 200 drained, 409 blocked, 503 unknown."""
+    answer = await ask.drain(drain, None if max_age is None else _duration(max_age))
+    if http_status == "1":
+        response.status_code = answer.verdict.http_status
+    if answer.retry_after_seconds is not None:
+        response.headers["Retry-After"] = str(answer.retry_after_seconds)
+    return answer
+
+
+@router.get("/drains/{drain}/threads")
+async def list_drain_threads(
+    drain: str,
+    ask: Ask,
+    disposition: str | None = None,
+    reason: str | None = None,
+    cursor: str | None = None,
+    limit: Limit = DEFAULT_LIMIT,
+) -> BlockingPage:
+    """Threads of a drain by disposition or reason; by default all that block."""
+    items, following, total = await ask.drain_threads(drain, disposition, cursor, limit, reason=reason)
+    return BlockingPage(items, following, total)
+
+
+@router.get("/drains/{drain}/evaluations")
+async def list_evaluations(drain: str, ask: Ask) -> Evaluations:
+    """Stored answers, newest first: why did it say so on Tuesday?"""
+    return Evaluations([dict(found) for found in await ask.evaluations(drain)])
+
+
+def _duration(raw: str) -> Any:
+    try:
+        return parse_duration(raw)
+    except ValueError as error:
+        raise BadRequest(f"max_age: {error}.") from None
+
+
+def error_body(code: str, message: str) -> Mapping[str, object]:
+    """The shape of every error."""
+    return {"error": {"code": code, "message": message}}

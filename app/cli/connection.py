@@ -1,0 +1,106 @@
+"""Where a command asks: a server named by ``--server`` or ``DRAINBOARD_SERVER``, or the configured database directly."""
+
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Protocol
+from urllib.parse import quote
+
+import httpx
+from fastapi import FastAPI
+
+from app.errors import DrainboardError, SourceError
+from app.settings import Settings, load_settings
+
+TIMEOUT = httpx.Timeout(connect=5, read=120, write=30, pool=30)
+
+
+class MakeApp(Protocol):
+    """``app.main.create_app``."""
+
+    def __call__(self, settings: Settings, *, schedule: bool = True, open_notice: bool = False) -> FastAPI:
+        """Make the web application."""
+        ...
+
+
+class Refused(DrainboardError):
+    """The API answered with an error; ``body`` is what it said."""
+
+    def __init__(self, status: int, body: Mapping[str, Any]) -> None:
+        error = body.get("error", {})
+        super().__init__(
+            str(error.get("message", "The server answered with an error.")), code=str(error.get("code", "error"))
+        )
+        self.status = status
+        self.body = body
+
+
+class Api:
+    """Asks ``/api/v1``. Raises ``Refused`` for an error, ``SourceError`` when nobody answers."""
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self._http = http
+
+    async def get(self, *path: str, **query: Any) -> Any:
+        """A route by the parts of its path. A query of None is left out; a list repeats its key."""
+        return await self._ask("GET", path, params={key: value for key, value in query.items() if value is not None})
+
+    async def get_text(self, *path: str, **query: Any) -> str:
+        """A route that answers with text."""
+        return (await self._send("GET", path, params=query)).text
+
+    async def post(self, *path: str, body: Mapping[str, Any]) -> Any:
+        """Ask for a change."""
+        return await self._ask("POST", path, json=body)
+
+    async def _ask(self, method: str, path: tuple[str, ...], **more: Any) -> Any:
+        response = await self._send(method, path, **more)
+        try:
+            return response.json()
+        except ValueError:
+            raise _not_drainboard(self._http) from None
+
+    async def _send(self, method: str, path: tuple[str, ...], **more: Any) -> httpx.Response:
+        address = "/api/v1/" + "/".join(quote(part, safe="") for part in path)
+        try:
+            response = await self._http.request(method, address, **more)
+        except httpx.TransportError:
+            raise SourceError(
+                f"No Drainboard answers at {self._http.base_url}. Is it running, and is --server right?"
+            ) from None
+        if response.is_success:
+            return response
+        try:
+            body = response.json()
+        except ValueError:
+            body = None
+        if not isinstance(body, dict) or "error" not in body:
+            raise _not_drainboard(self._http)
+        raise Refused(response.status_code, body)
+
+
+def _not_drainboard(http: httpx.AsyncClient) -> SourceError:
+    return SourceError(f"What answers at {http.base_url} is not Drainboard. Check --server.")
+
+
+@asynccontextmanager
+async def connect(
+    make_app: MakeApp, server: str | None, *, settings: Callable[[], Settings] = load_settings
+) -> AsyncIterator[Api]:
+    """An ``Api`` of a server, or of the configured database when there is none."""
+    server = server or os.environ.get("DRAINBOARD_SERVER") or None
+    if server is not None:
+        token = os.environ.get("DRAINBOARD_TOKEN")
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        try:
+            client = httpx.AsyncClient(base_url=server, headers=headers, timeout=TIMEOUT)
+        except (httpx.InvalidURL, ValueError):
+            raise SourceError(f"{server!r} is no address. Write --server like http://127.0.0.1:8400.") from None
+        async with client:
+            yield Api(client)
+        return
+    app = make_app(settings(), schedule=False)
+    async with app.router.lifespan_context(app):
+        transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://drainboard", timeout=None) as client:  # noqa: S113
+            yield Api(client)

@@ -1,0 +1,409 @@
+"""The commands. Each asks, prints, and returns its exit code; usage errors and crashes exit 3, never 1 or 2."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Annotated, Any, Literal, NoReturn
+
+import typer
+from typer import exceptions as typer_errors
+
+from app import logs
+from app.cli import output
+from app.cli.connection import Api, MakeApp, Refused, connect
+from app.cli.serve import serve_forever
+from app.clock import monotonic
+from app.errors import DrainboardError, SettingsError
+from app.inventory.db import Database, head_revision
+from app.settings import load_settings, parse_duration
+from app.version import VERSION
+
+COULD_NOT_ASK = 3
+LONGEST_PAUSE = 10.0
+POLL_STATES = {"complete": 0, "incomplete": 2, "failed": 3}
+
+Server = Annotated[str | None, typer.Option("--server", help="Address of a Drainboard; else DRAINBOARD_SERVER.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+drains = typer.Typer(no_args_is_help=True, help="Look at drains.")
+threads = typer.Typer(no_args_is_help=True, help="Look at threads.")
+db = typer.Typer(no_args_is_help=True, help="Look after the database.")
+app.add_typer(drains, name="drains")
+app.add_typer(threads, name="threads")
+app.add_typer(db, name="db")
+
+
+class _Wiring:
+    """What ``app.main`` hands in, so that the command line need not know it."""
+
+    make_app: MakeApp
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """Can this old LangGraph node, state field or state version go? Exit codes of gate: 0 drained, 1 blocked, 2 unknown,
+    3 could not ask."""
+    if version:
+        output.out.print(VERSION)
+        raise typer.Exit(0)
+
+
+@app.command()
+def serve(
+    host: str = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 8400,
+    url: Annotated[str | None, typer.Option(help="An Agent Server to look at, as the deployment `local`.")] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="Start a local Agent Server with example threads.")] = False,
+    allow_open: Annotated[
+        bool, typer.Option("--allow-open", help="Listen beyond this machine without sign-in.")
+    ] = False,
+) -> None:
+    """Run the dashboard, the API and the poller."""
+    raise typer.Exit(serve_forever(_Wiring.make_app, host=host, port=port, url=url, demo=demo, allow_open=allow_open))
+
+
+@app.command()
+def poll(
+    deployment: Annotated[str | None, typer.Argument()] = None,
+    full: Annotated[bool, typer.Option("--full", help="A complete sweep instead of a scan.")] = False,
+    server: Server = None,
+    json: Json = False,
+) -> None:
+    """Look at the threads now. Exits 0 after a complete round, 2 incomplete, 3 when a server could not be asked."""
+
+    async def work(api: Api) -> int:
+        names = [deployment] if deployment else [found["name"] for found in (await api.get("deployments"))["items"]]
+        if not names:
+            raise SettingsError("There is no deployment to poll. Add [[deployments]] to drainboard.toml.")
+        found = []
+        for name in names:
+            started = await api.post("deployments", name, "poll", body={"full": full})
+            found.append((name, await _wait_for_poll(api, name, started["poll"], quiet=json)))
+        if json:
+            output.as_json({"polls": [{"deployment": name, **summary} for name, summary in found]})
+        else:
+            _print_polls(found)
+        return max(POLL_STATES.get(summary["state"], COULD_NOT_ASK) for _, summary in found)
+
+    _finish(work, server, json)
+
+
+async def _wait_for_poll(api: Api, name: str, poll_id: int, *, quiet: bool) -> dict[str, Any]:
+    shown = output.err.status(f"Looking at {output.plain(name)} …") if not quiet and sys.stderr.isatty() else None
+    if shown:
+        shown.start()
+    try:
+        while True:
+            found: dict[str, Any] = await api.get("deployments", name, "polls", str(poll_id))
+            if found["state"] not in ("running", "waiting"):
+                return found
+            if shown:
+                of = f" of {found['threads_expected']:,}" if found["threads_expected"] else ""
+                shown.update(f"{name}: {found['threads_seen']:,}{of} threads, {found['states_read']:,} states read")
+            await asyncio.sleep(0.2)
+    finally:
+        if shown:
+            shown.stop()
+
+
+def _print_polls(found: list[tuple[str, dict[str, Any]]]) -> None:
+    output.table(
+        ["deployment", "poll", "", "threads", "states", "requests"],
+        [
+            (
+                output.plain(name),
+                f"{summary['id']} {summary['kind']}",
+                summary["state"],
+                f"{summary['threads_seen']:,}",
+                f"{summary['states_read']:,}",
+                f"{summary['requests']:,}",
+            )
+            for name, summary in found
+        ],
+    )
+    for _, summary in found:
+        for reason in summary["reasons"]:
+            output.out.print(f"  {output.sentence(reason['sentence'])}")
+
+
+@app.command()
+def gate(
+    drain: str,
+    max_age: Annotated[str | None, typer.Option(help="Ask for fresher evidence than the policy does, like 5m.")] = None,
+    wait: Annotated[str | None, typer.Option(help="Wait until drained, at most this long.")] = None,
+    server: Server = None,
+    json: Json = False,
+) -> None:
+    """May the old thing go? Exits 0 drained, 1 blocked, 2 unknown, 3 could not ask. Never polls."""
+    limit = _seconds(wait, "--wait") if wait is not None else 0.0
+    if max_age is not None:
+        _seconds(max_age, "--max-age")
+
+    async def work(api: Api) -> int:
+        until = monotonic() + limit
+        while True:
+            found = await api.get("drains", drain, "gate", max_age=max_age)
+            left = until - monotonic()
+            if found["verdict"] == "drained" or left <= 0:
+                break
+            await asyncio.sleep(min(left, LONGEST_PAUSE, max(1.0, float(found["retry_after_seconds"] or 2))))
+        output.as_json(found) if json else output.answer(found)
+        return int(found["exit_code"])
+
+    _finish(work, server, json)
+
+
+@drains.command("list")
+def drains_list(server: Server = None, json: Json = False) -> None:
+    """All drains with their verdicts."""
+
+    async def work(api: Api) -> int:
+        found = await api.get("drains")
+        if json:
+            output.as_json(found)
+        elif not found["items"]:
+            output.out.print("There is no drain yet. Add [[drains]] to drainboard.toml.")
+        else:
+            output.table(
+                ["drain", "", "deployment", "owner", ""],
+                [
+                    (
+                        output.plain(item["drain"]),
+                        output.MARKS[item["verdict"]],
+                        f"{output.plain(item['deployment'])} / {output.plain(item['graph'])}",
+                        output.plain(item["owner"]),
+                        output.sentence(item["headline"]),
+                    )
+                    for item in found["items"]
+                ],
+            )
+        return 0
+
+    _finish(work, server, json)
+
+
+@drains.command("show")
+def drains_show(name: str, server: Server = None, json: Json = False) -> None:
+    """One drain: its verdict, its checklist, the threads that block."""
+
+    async def work(api: Api) -> int:
+        found = await api.get("drains", name)
+        blocking = await api.get("drains", name, "threads", limit=20)
+        if json:
+            output.as_json({**found, "blocking": blocking})
+            return 0
+        output.answer(found)
+        if blocking["items"]:
+            output.out.print(f"\nThe oldest {len(blocking['items'])} of {blocking['total']:,} threads that block:")
+            output.table(
+                ["thread", "", "pending", "since"],
+                [
+                    (
+                        output.plain(item["thread_id"]),
+                        item["disposition"].replace("_", " "),
+                        output.plain(", ".join(item["pending"])),
+                        item["since"],
+                    )
+                    for item in blocking["items"]
+                ],
+            )
+        return 0
+
+    _finish(work, server, json)
+
+
+@threads.command("list")
+def threads_list(
+    deployment: str,
+    status: Annotated[list[str] | None, typer.Option()] = None,
+    condition: Annotated[list[str] | None, typer.Option()] = None,
+    pending: Annotated[list[str] | None, typer.Option(help="A pending node, like nested/sub_wait.")] = None,
+    state_version: Annotated[list[str] | None, typer.Option()] = None,
+    fields: Annotated[list[str] | None, typer.Option(help="name:presence, like customer_name:present.")] = None,
+    graph: Annotated[list[str] | None, typer.Option()] = None,
+    age: Annotated[list[str] | None, typer.Option()] = None,
+    sort: str = "-updated_at",
+    limit: Annotated[int, typer.Option(min=1, max=500)] = 50,
+    cursor: Annotated[str | None, typer.Option()] = None,
+    server: Server = None,
+    json: Json = False,
+) -> None:
+    """Threads, with the filters of the API: the same filter twice is OR, different ones are AND."""
+    filters = {
+        "status": status,
+        "condition": condition,
+        "pending": pending,
+        "state_version": state_version,
+        "fields": fields,
+        "graph": graph,
+        "age": age,
+    }
+
+    async def work(api: Api) -> int:
+        asked = {key: value for key, value in filters.items() if value}
+        found = await api.get("deployments", deployment, "threads", **asked, sort=sort, limit=limit, cursor=cursor)
+        if json:
+            output.as_json(found)
+            return 0
+        output.table(
+            ["thread", "status", "condition", "pending", "version", "updated"],
+            [
+                (
+                    output.plain(item["thread_id"]),
+                    item["status"],
+                    item["condition"],
+                    output.plain(", ".join(item["pending"])),
+                    str(
+                        item["state_version"]["value"]
+                        if item["state_version"]["reading"] == "integer"
+                        else item["state_version"]["reading"]
+                    ),
+                    item["updated_at"],
+                )
+                for item in found["items"]
+            ],
+        )
+        output.out.print(f"[dim]{len(found['items'])} of {found['total']:,} threads[/]")
+        if found["next_cursor"]:
+            output.out.print(f"[dim]More: --cursor {found['next_cursor']}[/]")
+        return 0
+
+    _finish(work, server, json)
+
+
+@threads.command("show")
+def threads_show(deployment: str, thread: str, server: Server = None, json: Json = False) -> None:
+    """What is known of one thread."""
+    _evidence(deployment, thread, live=False, form="json" if json else "markdown", server=server, json=json)
+
+
+@app.command()
+def evidence(
+    deployment: str,
+    thread: str,
+    live: Annotated[bool, typer.Option("--live", help="Read the server now.")] = False,
+    form: Annotated[Literal["json", "markdown"], typer.Option("--format")] = "markdown",
+    server: Server = None,
+    json: Json = False,
+) -> None:
+    """The evidence report of one thread, without a single state value. Exits 2 when the thread is not found."""
+    _evidence(deployment, thread, live=live, form="json" if json else form, server=server, json=json)
+
+
+def _evidence(deployment: str, thread: str, *, live: bool, form: str, server: str | None, json: bool) -> None:
+    async def work(api: Api) -> int:
+        place = ("deployments", deployment, "threads", thread, "evidence")
+        query = {"live": "true"} if live else {}
+        found = await api.get(*place, **query)
+        if form == "json":
+            output.as_json(found)
+        else:
+            sys.stdout.write(await api.get_text(*place, **query, format="markdown"))
+        return 0 if found["found"] else 2
+
+    _finish(work, server, json)
+
+
+@db.command("upgrade")
+def db_upgrade() -> None:
+    """Bring the database's schema to this version."""
+
+    async def work() -> int:
+        database = Database(load_settings().resolved_database_url)
+        try:
+            await database.upgrade()
+        finally:
+            await database.close()
+        output.out.print(f"The schema is at revision {head_revision()}.")
+        return 0
+
+    raise typer.Exit(asyncio.run(work()))
+
+
+@db.command("check")
+def db_check(json: Json = False) -> None:
+    """Whether the database's schema is the one of this version. Exits 2 when it is not."""
+
+    async def work() -> int:
+        database = Database(load_settings().resolved_database_url)
+        try:
+            found = await database.revision()
+        finally:
+            await database.close()
+        fine = found == head_revision()
+        if json:
+            output.as_json({"revision": found, "expected": head_revision(), "ok": fine})
+        elif fine:
+            output.out.print(f"The schema is at revision {found}, as this version expects.")
+        else:
+            output.out.print(f"The schema is at revision {found}, not {head_revision()}. Run `drainboard db upgrade`.")
+        return 0 if fine else 2
+
+    raise typer.Exit(asyncio.run(work()))
+
+
+# -- asking and ending ---------------------------------------------------------------------------------------------
+
+
+def _finish(work: Callable[[Api], Awaitable[int]], server: str | None, json: bool) -> NoReturn:
+    """Connect, ask, and end with the command's code; an error of the API is printed as its body with ``--json``."""
+
+    async def ask() -> int:
+        async with connect(_Wiring.make_app, server) as api:
+            return await work(api)
+
+    try:
+        code = asyncio.run(_uncaught(ask()))
+    except DrainboardError as error:
+        if json:
+            body = (
+                error.body if isinstance(error, Refused) else {"error": {"code": error.code, "message": error.message}}
+            )
+            output.as_json(body)
+        else:
+            output.problem(error.message)
+        code = COULD_NOT_ASK
+    raise typer.Exit(code)
+
+
+async def _uncaught(work: Coroutine[Any, Any, int]) -> int:
+    """Unpack a group that has one error of ours."""
+    try:
+        return await work
+    except BaseExceptionGroup as group:
+        ours = [error for error in group.exceptions if isinstance(error, DrainboardError)]
+        if ours:
+            raise ours[0] from None
+        raise
+
+
+def _seconds(raw: str, option: str) -> float:
+    try:
+        return parse_duration(raw).total_seconds()
+    except ValueError as error:
+        raise typer.BadParameter(f"{option}: {error}.") from None
+
+
+def run_with(make_app: MakeApp) -> NoReturn:
+    """Run the command that the process was started with, and exit."""
+    _Wiring.make_app = make_app
+    logs.configure("warning")
+    try:
+        code = app(standalone_mode=False)
+    except typer.Exit as error:
+        code = error.exit_code
+    except typer_errors.TyperException as error:
+        output.problem(error.format_message())
+        code = COULD_NOT_ASK
+    except DrainboardError as error:
+        output.problem(error.message)
+        code = COULD_NOT_ASK
+    except (typer.Abort, KeyboardInterrupt):
+        code = 130
+    except Exception as error:  # noqa: BLE001 - any crash must exit 3: click's own 1 would read as "blocked"
+        output.problem(f"Something in Drainboard went wrong ({type(error).__name__}). Please report it.")
+        code = COULD_NOT_ASK
+    sys.exit(code if isinstance(code, int) else 0)

@@ -1,0 +1,66 @@
+"""What the command line prints: tables with colour where the terminal has it, or JSON."""
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import orjson
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+MARKS = {"drained": "[green]✓ drained[/]", "blocked": "[red]✕ blocked[/]", "unknown": "[yellow]? unknown[/]"}
+CHECKS = {"pass": "[green]✓[/]", "fail": "[red]✕[/]", "unknown": "[yellow]?[/]", "not_needed": "[dim]-[/]"}
+
+out = Console(soft_wrap=True, highlight=False)
+err = Console(stderr=True, soft_wrap=True, highlight=False)
+
+
+def as_json(value: Any) -> None:
+    """One JSON document, and nothing else, on stdout."""
+    sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """A plain table. Cells may have markup; what comes from outside was escaped by ``plain``."""
+    grid = Table(box=None, pad_edge=False, header_style="dim")
+    for index, name in enumerate(head):
+        grid.add_column(name, no_wrap=index == 0, overflow="fold")
+    for row in rows:
+        grid.add_row(*row)
+    out.print(grid)
+
+
+def plain(value: object) -> str:
+    """Text for a terminal: no markup, no control characters."""
+    shown = "" if value is None else str(value)
+    return escape("".join(char if char.isprintable() else "�" for char in shown))
+
+
+def sentence(text: str) -> str:
+    """A sentence of ours, with names between backticks in bold."""
+    parts = text.split("`")
+    return "".join(f"[bold]{plain(part)}[/]" if index % 2 else plain(part) for index, part in enumerate(parts))
+
+
+def answer(found: Mapping[str, Any]) -> None:
+    """A verdict with its checklist."""
+    out.print(
+        f"{MARKS[found['verdict']]}  [bold]{plain(found['drain'])}[/]  [dim]{plain(found['deployment'])} / {plain(found['graph'])}[/]"
+    )
+    out.print(f"  {sentence(found['headline'])}")
+    if found["next_step"]:
+        out.print(f"  Next: {sentence(found['next_step'])}")
+    out.print()
+    table(
+        ["", "check", ""],
+        [(CHECKS[check["status"]], plain(check["name"]), sentence(check["sentence"])) for check in found["checks"]],
+    )
+    held = {name: count for name, count in found["dispositions"].items() if count}
+    shown = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in held.items()) or "no threads"
+    out.print(f"\n[dim]{found['population']['size']:,} threads: {plain(shown)}[/]")
+
+
+def problem(message: str) -> None:
+    """Something went wrong: one sentence on stderr."""
+    err.print(f"[red]drainboard:[/] {sentence(message)}")

@@ -1,0 +1,1 @@
+"""The demo: a real Agent Server with threads worth looking at."""

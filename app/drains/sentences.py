@@ -1,0 +1,197 @@
+"""What a verdict says to a person: what is, in the reader's terms, then what to do. Pure.
+
+A name between backticks is shown in monospace. Nothing of a thread's content can be in a sentence: only names of
+nodes and fields, counts and times.
+"""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from app.drains.answers import Answer, Soak, Verdict
+from app.drains.dispositions import Disposition
+from app.inventory.views import SourceStatus
+
+_BLOCKED = {
+    Disposition.GRAPH_MISSING: "{n} belong to a graph that is not deployed. Deploy it again, or take them over by hand.",
+    Disposition.UNREADABLE: "{n} cannot be read under the deployed graph's own schema. Loosen the schema, or repair them.",
+    Disposition.STRANDED: "{n} waited at {targets} when it was removed. If anyone answers them now, the answer is lost. "
+    "Put the node back, or take them over by hand.",
+    Disposition.LOST: "{n} waited at {targets} and a run went past without doing it. Look at each.",
+    Disposition.PARKED_AT_TARGET: "{n} still wait at {targets}.",
+    Disposition.FAILED_AT_TARGET: "{n} failed at {targets} and would go on there when retried.",
+    Disposition.RUNNING_AT_TARGET: "{n} are running in {targets} now.",
+    Disposition.SCHEDULED_AT_TARGET: "{n} wait at {targets} with a run that is scheduled.",
+    Disposition.CONFLICT: "{n} hold both sides of {targets}, and they differ. Decide which is right.",
+    Disposition.HOLDS_OLD_FIELD: "{n} still hold the old form of {targets}.",
+    Disposition.WRONG_KIND: "{n} hold another kind of value than {targets} asks for.",
+    Disposition.BAD_VERSION: "{n} declare a version that is no number, for {targets}.",
+    Disposition.OLD_VERSION: "{n} are older than {targets} asks for.",
+    Disposition.FUTURE_VERSION: "{n} declare a newer version than the drain knows, for {targets}.",
+}
+
+_ONE = {
+    " still wait ": " still waits ",
+    " wait ": " waits ",
+    " belong ": " belongs ",
+    " are ": " is ",
+    " hold ": " holds ",
+    " declare ": " declares ",
+}
+
+
+def threads(count: int) -> str:
+    """``1 thread``, ``1,234 threads``."""
+    return f"{count:,} thread" if count == 1 else f"{count:,} threads"
+
+
+def names(labels: Collection[str]) -> str:
+    """``a``, ``b`` and ``c``, each in backticks; arrows and comparisons written out."""
+    shown = [f"`{label.replace('->', '` → `').replace('>=', '` ≥ `')}`" for label in labels]
+    if len(shown) <= 1:
+        return "".join(shown) or "the target"
+    return f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def span(length: timedelta) -> str:
+    """``14 s``, ``22 min``, ``1 h 20 min``, ``2 d 4 h``."""
+    seconds = max(0, int(length.total_seconds()))
+    if seconds < 60:
+        return f"{seconds} s"
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    if hours == 0:
+        return f"{minutes} min"
+    if days == 0:
+        return f"{hours} h {minutes % 60} min" if minutes % 60 else f"{hours} h"
+    return f"{days} d {hours % 24} h" if hours % 24 else f"{days} d"
+
+
+def blocked_sentence(found: Disposition, count: int, targets: Collection[str]) -> str:
+    """Why threads with a blocking disposition block, and what to do."""
+    sentence = _BLOCKED[found].format(n=threads(count), targets=names(targets))
+    if count == 1:
+        for many, one in _ONE.items():
+            sentence = sentence.replace(many, one, 1)
+    return sentence
+
+
+def unknown_sentence(code: str, *, count: int | None, part: str = "", **details: Any) -> str:
+    """What is not known, or held against a drain as a whole, and what to do about it."""
+    match code:
+        case "source_failed":
+            return _failed(details["source"], details["deployment"])
+        case "idle_unverified":
+            return _unverified(count or 0, details["requests_per_minute"])
+        case "soaking":
+            return _soaking(details["soak"], details["retry_after"])
+        case "not_evaluated":
+            return f"This drain asks for {_PARTS.get(part, part)}, which this version of Drainboard cannot check yet."
+        case _:
+            shown = {
+                "n": threads(count or 0),
+                "targets": names(details.get("targets", ())),
+                "max_age": span(details.get("max_age", timedelta(0))),
+                "sweep_max_age": span(details.get("sweep_max_age", timedelta(0))),
+            }
+            return _UNKNOWN[code].format(**shown)
+
+
+_UNKNOWN = {
+    "never_swept": "Nobody has looked at all threads yet. The first complete sweep comes by itself; "
+    "`drainboard poll` hurries it.",
+    "sweep_incomplete": "The last sweep did not see everything. Its reasons are on the deployment's page.",
+    "sweep_stale": "The last complete sweep is older than the {sweep_max_age} that the drain asks for.",
+    "scan_stale": "The last look is older than the {max_age} that is asked for. Is the poller running?",
+    "threads_unread": "{n} could not be read, or not under a graph that has the target. The next sweep tries again.",
+    "threads_unplaced": "{n} failed or wait where no node can be named. Look at each.",
+    "half_step_unseen": "{n} stopped half-way through a parallel step, and what comes next shows nowhere. "
+    "Let them finish.",
+    "deferred_unseen": "{n} may hold the target where no view shows it: a waiting join, a deferred node or a subgraph.",
+    "running_unseen": "{n} running, and where is not current. They show when they stop.",
+    "mass_disappearance": "{n} that were not settled vanished between two sweeps. "
+    "Is it still the same server, key and store?",
+    "canary_missing": "{n} can be read by id but not listed. Does the key see every thread?",
+    "empty_population": "No live thread of this graph was seen. Zero of nothing proves nothing: "
+    "check the graph's name and the key.",
+    "target_not_deployed": "{targets} is not deployed, so threads that wait there do not show. "
+    "Deploy it again until the drain is finished.",
+    "intake_unseen": "{n} created since intake closed, and nothing shows that they did not enter the target.",
+    "leaking": "{n} created after intake was closed entered {targets}. Something still sends work there.",
+    "regressed": "It was drained, and then something entered again. It has to hold anew.",
+    "phase_not_observing": "The drain's phase is additive: old and new still exist on purpose. Set it to observing.",
+    "drain_closed": "The drain is closed. Open a new one to ask again.",
+}
+
+_PARTS = {
+    "traces": "quiet traces",
+    "index": "agreement with the thread index",
+    "attestations": "attestations",
+    "kind": "a kind of value",
+    "remove": "the removal of a field",
+    "erase": "the erasure of a field",
+}
+
+
+def _failed(source: SourceStatus, deployment: str) -> str:
+    since = f" since {source.since:%Y-%m-%d %H:%M} UTC" if source.since else ""
+    return f"{deployment} could not be asked{since}. {source.sentence or ''}".strip()
+
+
+def _unverified(count: int, requests_per_minute: int) -> str:
+    minutes = max(1, round(count / max(1, requests_per_minute)))
+    return f"{threads(count)} idle and not looked at yet. About {minutes} min at {requests_per_minute:,} requests a minute."
+
+
+def _soaking(soak: Soak, retry_after: int) -> str:
+    if soak.holds_since is None:
+        return "The soak starts with the next complete poll."
+    parts = []
+    if soak.sweeps < soak.required_sweeps:
+        parts.append(f"{soak.sweeps} of {soak.required_sweeps} complete sweeps")
+    parts.append(f"held since {soak.holds_since:%H:%M:%S} UTC of {span(timedelta(seconds=soak.required_hold_seconds))}")
+    return f"It has to hold a while: {', '.join(parts)}. Ask again in {span(timedelta(seconds=retry_after))}."
+
+
+def headline(answer: Answer, now: datetime) -> str:
+    """The one sentence that a tired person reads."""
+    if answer.verdict is Verdict.DRAINED:
+        held = f" Held for {span(now - answer.soak.holds_since)}" if answer.soak.holds_since else ""
+        sweeps = f" over {answer.soak.sweeps} complete sweep{'s' if answer.soak.sweeps != 1 else ''}" if held else ""
+        looked = f" Checked {span(now - answer.population.as_of)} ago." if answer.population.as_of else ""
+        accepting = f" Accepting: {', '.join(answer.accepting)}." if answer.accepting else ""
+        return f"Nothing needs {_subject(answer)}.{held}{sweeps}{'.' if held else ''}{looked}{accepting}"
+    reasons = [reason for reason in answer.reasons if reason.verdict is answer.verdict]
+    reasons = [reason for reason in reasons if reason.code not in answer.accepting]
+    if answer.verdict is Verdict.BLOCKED:
+        others = sum(reason.count or 0 for reason in reasons[1:])
+        more = f" {threads(others).capitalize()} more for other reasons." if others else ""
+        oldest = f" The oldest since {answer.oldest.since:%-d %b %Y}." if answer.oldest else ""
+        return f"{reasons[0].sentence}{more}{oldest}"
+    if {reason.code for reason in reasons} == {"soaking"}:
+        since = answer.soak.holds_since
+        start = f" since {since:%H:%M:%S} UTC" if since else ""
+        return f"Nothing needs {_subject(answer)}{start}. {reasons[0].sentence}"
+    return f"Not known yet. {reasons[0].sentence}"
+
+
+def _subject(answer: Answer) -> str:
+    return names([target.name for target in answer.targets])
+
+
+def next_step(answer: Answer) -> str | None:
+    """What to do next, or None when there is nothing to do but to go on."""
+    if answer.verdict is Verdict.DRAINED:
+        return f"Remove {_subject(answer)}, and keep this drain until the deploy is through."
+    if answer.verdict is Verdict.BLOCKED:
+        return _who_acts(answer.must_act)
+    if answer.retry_after_seconds is not None:
+        return f"Nothing to do: ask again in {span(timedelta(seconds=answer.retry_after_seconds))}."
+    return None
+
+
+def _who_acts(groups: Sequence[Any]) -> str | None:
+    if not groups:
+        return None
+    shown = [f"{threads(group.count)} of assistant `{group.name or group.assistant or 'none'}`" for group in groups[:3]]
+    more = "" if len(groups) <= 3 else f" and of {len(groups) - 3} more assistants"
+    return f"Answer, finish or migrate what is left: {', '.join(shown)}{more}."

@@ -1,0 +1,397 @@
+"""From evidence to a verdict (design §4.3). Pure: the same evidence and the same ``now`` give the same answer.
+
+Anything that blocks: ``blocked``. Otherwise any proof that is missing: ``unknown``. Otherwise ``drained``. What an
+implementation cannot check yet is ``not_evaluated``, which is unknown.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from app.drains.answers import Answer, Check, MustAct, OldestBlocker, Population, Reason, Soak, TargetAnswer, Verdict
+from app.drains.dispositions import Disposition
+from app.drains.sentences import blocked_sentence, headline, next_step, span, unknown_sentence
+from app.drains.spec import DrainSpec
+from app.inventory.views import PollSummary, SourceStatus
+
+
+@dataclass(frozen=True, slots=True)
+class SoakState:
+    """What is remembered of a drain between polls.
+
+    ``holds_since``: since when nothing has blocked, been entered, or been touched by a deploy. ``sweeps``: complete sweeps
+    since then. ``regressed_since``: a hit after a verdict of drained, until it has soaked again.
+    """
+
+    holds_since: datetime | None = None
+    sweeps: int = 0
+    regressed_since: datetime | None = None
+    drained_at: datetime | None = None
+    removed_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Everything that a verdict stands on.
+
+    ``last_sweep`` is the newest finished sweep, ``complete_sweep`` the newest complete one, ``complete_scan`` the newest
+    complete poll of either kind. ``dispositions`` add up to the population; ``by_target`` counts blocking ones only;
+    ``unknowns`` counts unknown threads by reason code. ``deployed``: per node target. ``leaks``: threads created after
+    intake closed that entered a target since ``holds_since``. ``intake_unseen``: threads created since then that nothing
+    shows not to have entered.
+    """
+
+    spec: DrainSpec
+    criteria_version: int
+    soak: SoakState
+    source: SourceStatus
+    last_sweep: PollSummary | None
+    complete_sweep: PollSummary | None
+    complete_scan: PollSummary | None
+    dispositions: Mapping[Disposition, int]
+    by_target: Mapping[str, Mapping[Disposition, int]]
+    unknowns: Mapping[str, int]
+    deployed: Mapping[str, bool | None]
+    leaks: int
+    intake_unseen: int
+    alarms: Mapping[str, int | None]
+    oldest: OldestBlocker | None
+    must_act: tuple[MustAct, ...]
+    configured: frozenset[str]
+    poll_interval: timedelta
+    sweep_interval: timedelta
+    requests_per_minute: int
+    max_age: timedelta | None = None
+
+    @property
+    def effective_max_age(self) -> timedelta:
+        """The policy's, or what the caller asked for if that is tighter."""
+        policy = self.spec.policy.max_age
+        return policy if self.max_age is None else min(policy, self.max_age)
+
+    @property
+    def size(self) -> int:
+        """All threads of the population, excluded ones included."""
+        return sum(self.dispositions.values())
+
+    @property
+    def blocking(self) -> int:
+        """Threads that block."""
+        return sum(count for found, count in self.dispositions.items() if found.group == "blocking")
+
+    @property
+    def as_of(self) -> datetime | None:
+        """How old the newest complete look is."""
+        return self.complete_scan.started_at if self.complete_scan else None
+
+
+def decide(evidence: Evidence, now: datetime) -> Answer:
+    """The verdict now, with its reasons, checks and sentences."""
+    spec = evidence.spec
+    reasons = [*_blocked(evidence), *_unknown(evidence, now)]
+    accepted = {reason.code for reason in reasons if _is_accepted(reason, spec)}
+    standing = [reason for reason in reasons if reason.code not in accepted]
+    verdict = _verdict(standing)
+    soaking = any(reason.code in ("soaking", "leaking", "regressed") for reason in standing)
+    answer = Answer(
+        drain=spec.name,
+        deployment=spec.deployment,
+        graph=spec.graph,
+        owner=spec.owner,
+        phase=spec.phase,
+        verdict=verdict,
+        exit_code=verdict.exit_code,
+        headline="",
+        next_step=None,
+        accepting=tuple(sorted(accepted)),
+        reasons=tuple(reasons),
+        checks=(),
+        population=_population(evidence),
+        dispositions={found.value: evidence.dispositions.get(found, 0) for found in Disposition},
+        targets=tuple(_targets(evidence)),
+        sources=(_threads_source(evidence, now), *_other_sources(evidence)),
+        soak=_soak(evidence),
+        retry_after_seconds=_retry_after(evidence) if soaking and not evidence.blocking else None,
+        valid_until=_valid_until(evidence) if verdict is Verdict.DRAINED else None,
+        oldest=evidence.oldest,
+        must_act=evidence.must_act,
+        waivers=(),
+        criteria_version=evidence.criteria_version,
+        evaluated_at=now,
+    )
+    answer = replace(answer, checks=tuple(_checks(evidence, standing, now)))
+    return replace(answer, headline=headline(answer, now), next_step=next_step(answer))
+
+
+def _verdict(standing: list[Reason]) -> Verdict:
+    found = {reason.verdict for reason in standing}
+    if Verdict.BLOCKED in found:
+        return Verdict.BLOCKED
+    return Verdict.UNKNOWN if Verdict.UNKNOWN in found else Verdict.DRAINED
+
+
+ACCEPTABLE = frozenset(
+    {"idle_unverified", "intake_unseen", "half_step_unseen", "deferred_unseen", "traces_sampled", "history_unseen"}
+)
+
+
+def _is_accepted(reason: Reason, spec: DrainSpec) -> bool:
+    return reason.verdict is Verdict.UNKNOWN and reason.code in ACCEPTABLE and reason.code in spec.policy.accept
+
+
+# -- what blocks ---------------------------------------------------------------------------------------------------
+
+
+def _blocked(evidence: Evidence) -> Iterator[Reason]:
+    for found in Disposition:
+        count = evidence.dispositions.get(found, 0)
+        if found.group == "blocking" and count:
+            targets = [label for label, counts in evidence.by_target.items() if counts.get(found)]
+            yield Reason(
+                code=found.value,
+                verdict=Verdict.BLOCKED,
+                count=count,
+                source="threads",
+                as_of=evidence.as_of,
+                sentence=blocked_sentence(found, count, targets),
+                threads=f"/api/v1/drains/{evidence.spec.name}/threads?disposition={found.value}",
+            )
+    soaked = _hold_reached(evidence) and evidence.soak.sweeps >= evidence.spec.policy.soak_sweeps
+    if evidence.leaks and not soaked:
+        yield _block(evidence, "leaking", evidence.leaks)
+    if evidence.soak.regressed_since is not None and not soaked:
+        yield _block(evidence, "regressed", None)
+
+
+def _block(evidence: Evidence, code: str, count: int | None) -> Reason:
+    sentence = unknown_sentence(code, count=count, targets=evidence.spec.nodes)
+    return Reason(code, Verdict.BLOCKED, count, "threads", evidence.as_of, sentence)
+
+
+# -- what is not known ---------------------------------------------------------------------------------------------
+
+
+def _unknown(evidence: Evidence, now: datetime) -> Iterator[Reason]:
+    details = {
+        "targets": evidence.spec.nodes,
+        "max_age": evidence.effective_max_age,
+        "sweep_max_age": evidence.spec.policy.sweep_max_age,
+        "requests_per_minute": evidence.requests_per_minute,
+        "source": evidence.source,
+        "deployment": evidence.spec.deployment,
+        "hold": evidence.spec.policy.soak_hold,
+        "soak": _soak(evidence),
+        "retry_after": _retry_after(evidence),
+        "now": now,
+    }
+    for code, count in (*_phase(evidence), *_proofs(evidence, now)):
+        sentence = unknown_sentence(code.partition(":")[0], count=count, part=code.partition(":")[2], **details)
+        threads = f"/api/v1/drains/{evidence.spec.name}/threads?reason={code}" if code in evidence.unknowns else None
+        yield Reason(code.partition(":")[0], Verdict.UNKNOWN, count, "threads", evidence.as_of, sentence, threads)
+
+
+def _phase(evidence: Evidence) -> Iterator[tuple[str, int | None]]:
+    if evidence.spec.phase == "additive":
+        yield "phase_not_observing", None
+    if evidence.spec.phase == "closed":
+        yield "drain_closed", None
+
+
+def _proofs(evidence: Evidence, now: datetime) -> Iterator[tuple[str, int | None]]:
+    """Reason codes of what is missing, each with its count. ``not_evaluated:PART`` names the part."""
+    yield from _freshness(evidence, now)
+    for code in ("mass_disappearance", "canary_missing"):
+        if code in evidence.alarms:
+            yield code, evidence.alarms[code]
+    live = evidence.size - evidence.dispositions.get(Disposition.GONE, 0)
+    if evidence.complete_sweep is not None and live <= 0:
+        yield "empty_population", evidence.size
+    yield from sorted((code, count) for code, count in evidence.unknowns.items() if count)
+    if any(deployed is not True for deployed in evidence.deployed.values()) and evidence.soak.removed_at is None:
+        yield "target_not_deployed", None
+    for part in sorted(_not_evaluated(evidence)):
+        yield f"not_evaluated:{part}", None
+    if evidence.intake_unseen:
+        yield "intake_unseen", evidence.intake_unseen
+    if not evidence.blocking and not (
+        _hold_reached(evidence) and evidence.soak.sweeps >= evidence.spec.policy.soak_sweeps
+    ):
+        yield "soaking", None
+
+
+def _freshness(evidence: Evidence, now: datetime) -> Iterator[tuple[str, int | None]]:
+    if evidence.source.status == "failed":
+        yield "source_failed", None
+    if evidence.complete_sweep is None:
+        yield ("never_swept" if evidence.last_sweep is None else "sweep_incomplete"), None
+        return
+    if evidence.last_sweep is not None and evidence.last_sweep.id != evidence.complete_sweep.id:
+        yield "sweep_incomplete", None
+    if now - evidence.complete_sweep.started_at > evidence.spec.policy.sweep_max_age:
+        yield "sweep_stale", None
+    if evidence.complete_scan is None or now - evidence.complete_scan.started_at > evidence.effective_max_age:
+        yield "scan_stale", None
+
+
+def _not_evaluated(evidence: Evidence) -> set[str]:
+    """Proofs that this drain asks for and this version cannot check."""
+    required = evidence.spec.policy.require
+    asked = evidence.configured if required is None else evidence.configured | set(required)
+    parts: set[str] = {source for source in ("traces", "index") if source in asked}
+    if evidence.spec.policy.attestations:
+        parts.add("attestations")
+    return parts | {target.kind for target in evidence.spec.targets if target.kind in ("kind", "remove", "erase")}
+
+
+# -- the rest of the answer ----------------------------------------------------------------------------------------
+
+
+def _population(evidence: Evidence) -> Population:
+    return Population(
+        definition=evidence.spec.definition,
+        size=evidence.size,
+        live=evidence.size - evidence.dispositions.get(Disposition.GONE, 0),
+        as_of=evidence.as_of,
+        poll=evidence.complete_scan.id if evidence.complete_scan else None,
+    )
+
+
+def _targets(evidence: Evidence) -> Iterator[TargetAnswer]:
+    for target in evidence.spec.targets:
+        counts: Mapping[Disposition, int] = evidence.by_target.get(target.label, Counter())
+        yield TargetAnswer(target.kind, target.label, evidence.deployed.get(target.label), sum(counts.values()))
+
+
+def _threads_source(evidence: Evidence, now: datetime) -> SourceStatus:
+    """The source as this drain sees it: stale by its own policy."""
+    stale = {"sweep_stale", "scan_stale"} & {code for code, _ in _freshness(evidence, now)}
+    if evidence.source.status == "complete" and stale:
+        return replace(evidence.source, status="stale")
+    return evidence.source
+
+
+def _other_sources(evidence: Evidence) -> Iterator[SourceStatus]:
+    missing = _not_evaluated(evidence)
+    for name in ("traces", "index"):
+        yield SourceStatus(name, "not_evaluated" if name in missing else "not_configured")
+
+
+def _soak(evidence: Evidence) -> Soak:
+    policy = evidence.spec.policy
+    return Soak(
+        sweeps=min(evidence.soak.sweeps, policy.soak_sweeps),
+        required_sweeps=policy.soak_sweeps,
+        holds_since=None if evidence.blocking else evidence.soak.holds_since,
+        required_hold_seconds=int(policy.soak_hold.total_seconds()),
+    )
+
+
+def _held(evidence: Evidence) -> timedelta:
+    """How long it has held, as far as anybody has looked."""
+    if evidence.blocking or evidence.soak.holds_since is None or evidence.as_of is None:
+        return timedelta(0)
+    return max(timedelta(0), evidence.as_of - evidence.soak.holds_since)
+
+
+def _hold_reached(evidence: Evidence) -> bool:
+    holds = not evidence.blocking and evidence.soak.holds_since is not None
+    return holds and _held(evidence) >= evidence.spec.policy.soak_hold
+
+
+def _retry_after(evidence: Evidence) -> int:
+    """Seconds after which asking again makes sense: the rest of the hold and of the sweeps, and a poll to see it."""
+    hold = evidence.spec.policy.soak_hold - _held(evidence)
+    sweeps = evidence.spec.policy.soak_sweeps - evidence.soak.sweeps
+    wait = max(hold, sweeps * evidence.sweep_interval, timedelta(0)) + evidence.poll_interval
+    return max(1, int(wait.total_seconds()))
+
+
+def _valid_until(evidence: Evidence) -> datetime | None:
+    if evidence.complete_sweep is None or evidence.complete_scan is None:
+        return None
+    return min(
+        evidence.complete_sweep.started_at + evidence.spec.policy.sweep_max_age,
+        evidence.complete_scan.started_at + evidence.effective_max_age,
+    )
+
+
+def _checks(evidence: Evidence, standing: list[Reason], now: datetime) -> Iterator[Check]:
+    """The checklist, in the order in which a person would ask."""
+    codes = {reason.code: reason for reason in standing}
+
+    def check(name: str, among: tuple[str, ...], passed: str, as_of: datetime | None = evidence.as_of) -> Check:
+        hits = [codes[code] for code in among if code in codes]
+        if not hits:
+            return Check(name, "pass", passed, as_of)
+        blocks = any(hit.verdict is Verdict.BLOCKED for hit in hits)
+        return Check(name, "fail" if blocks else "unknown", " ".join(hit.sentence for hit in hits), as_of)
+
+    sweep = evidence.complete_sweep
+    looked = (
+        f"{evidence.size:,} threads looked at, the last complete sweep {span(now - sweep.started_at)} ago."
+        if sweep
+        else ""
+    )
+    fresh = ("source_failed", "never_swept", "sweep_incomplete", "sweep_stale", "scan_stale")
+    yield check("complete sweep", (*fresh, "mass_disappearance", "canary_missing"), looked)
+    blocking = tuple(found.value for found in Disposition if found.group == "blocking")
+    yield check("nothing blocks", blocking, f"0 of {evidence.size:,} threads block.")
+    yield check("nothing unknown", (*sorted(evidence.unknowns), "empty_population"), "Every thread could be judged.")
+    if evidence.deployed:
+        yield check("target deployed", ("target_not_deployed",), _deployed_sentence(evidence))
+    else:
+        yield Check("target deployed", "not_needed", "Field targets are judged by what is stored.")
+    for source in ("traces", "index"):
+        if source in _not_evaluated(evidence):
+            yield Check(source, "unknown", unknown_sentence("not_evaluated", count=None, part=source))
+        else:
+            yield Check(source, "not_needed", "Not configured for this deployment.")
+    yield check("intake closed", ("leaking", "intake_unseen"), "No new thread entered.")
+    yield (
+        check("soak", ("soaking", "regressed"), _soak_sentence(evidence))
+        if not evidence.blocking
+        else Check("soak", "not_needed", "Starts when nothing blocks.")
+    )
+    if evidence.spec.policy.attestations:
+        yield Check("attestations", "unknown", unknown_sentence("not_evaluated", count=None, part="attestations"))
+
+
+def _deployed_sentence(evidence: Evidence) -> str:
+    if evidence.soak.removed_at is not None:
+        return "Removed when this drain was drained."
+    return "Deployed now, so that pending work shows."
+
+
+def _soak_sentence(evidence: Evidence) -> str:
+    return f"Held for {span(_held(evidence))} over {evidence.soak.sweeps} complete sweeps."
+
+
+def advance(
+    before: SoakState,
+    *,
+    blocked: bool,
+    arrivals: bool,
+    deploy: bool,
+    is_sweep: bool,
+    as_of: datetime,
+    policy_soak: tuple[int, timedelta],
+) -> SoakState:
+    """The soak after one complete poll. A blocker, an arrival or a deploy that touches the target starts it anew.
+
+    Only complete polls come here: an incomplete one proves nothing, and neither starts nor restarts a soak, but for what
+    it found to block.
+    """
+    hit = blocked or arrivals
+    regressed = as_of if hit and before.drained_at is not None else before.regressed_since
+    drained_at = None if hit else before.drained_at
+    if blocked:
+        return replace(before, holds_since=None, sweeps=0, regressed_since=regressed, drained_at=drained_at)
+    if before.holds_since is None or arrivals or deploy:
+        return replace(
+            before, holds_since=as_of, sweeps=int(is_sweep), regressed_since=regressed, drained_at=drained_at
+        )
+    sweeps = before.sweeps + int(is_sweep)
+    required, hold = policy_soak
+    soaked = sweeps >= required and as_of - before.holds_since >= hold
+    return replace(before, sweeps=sweeps, regressed_since=None if soaked else regressed, drained_at=drained_at)

@@ -1,0 +1,157 @@
+"""What can be said of one thread alone (design §3.3). Pure; ``now`` comes in as a parameter.
+
+Each obvious rule here is false on the real server. A row alone proves what waits, never that nothing waits; a state
+alone forgets what its graph no longer has. So row, state and what was seen before are read together.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from app.facts.interrupts import prove
+from app.facts.topology import at_or_below
+from app.facts.types import (
+    Cause,
+    Condition,
+    Leaf,
+    LeafSource,
+    RowFacts,
+    RunFacts,
+    StateFacts,
+    StateFailure,
+    Status,
+    ThreadFacts,
+)
+
+LASTING_POLLS = 2
+CURRENT_DURABILITY = frozenset({"sync", "async"})
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A condition with the leaves it stands on."""
+
+    condition: Condition
+    leaves: tuple[Leaf, ...]
+    stuck: bool = False
+
+
+def may_hold_work(row: RowFacts, known: ThreadFacts | None) -> bool:
+    """Whether only the state can say what a thread is doing: not idle, or idle in a way that has hidden work before."""
+    if row.status is not Status.IDLE or row.shape is None or row.interrupts or row.error_class is not None:
+        return True
+    return known is not None and bool(known.leaves)
+
+
+def judge_unread(row: RowFacts, known: ThreadFacts | None) -> Judgement:
+    """The condition of a thread whose state was not read since its row moved."""
+    if may_hold_work(row, known):
+        return Judgement(Condition.UNREAD, known.leaves if known else ())
+    return Judgement(Condition.PRESUMED_SETTLED, ())
+
+
+def judge_failure(failure: StateFailure, failures: int, known: ThreadFacts | None) -> Judgement:
+    """The condition of a thread whose state could not be read. What was seen before stays beside it."""
+    leaves = known.leaves if known else ()
+    match failure:
+        case StateFailure.THREAD_MISSING:
+            return Judgement(Condition.GONE, leaves)
+        case StateFailure.GRAPH_MISSING:
+            return Judgement(Condition.GRAPH_MISSING, leaves)
+        case StateFailure.LASTING if failures >= LASTING_POLLS:
+            return Judgement(Condition.UNREADABLE, leaves)
+        case _:
+            return Judgement(Condition.UNREAD, leaves)
+
+
+def judge_state(
+    row: RowFacts,
+    state: StateFacts,
+    *,
+    runs: tuple[RunFacts, ...] | None,
+    known: ThreadFacts | None,
+    candidates: Collection[str],
+    stuck_after: timedelta,
+    now: datetime,
+) -> Judgement:
+    """The condition of a thread from its row and a state that was read after the row.
+
+    ``runs`` None: nobody asked. ``known``: what was remembered before this reading. ``candidates``: every node name
+    that an interrupt may have come from.
+    """
+    missing = tuple(_not_scheduled(row, state, known, candidates))
+    leaves = state.leaves + missing
+    if row.status is Status.BUSY and (found := _busy(state, runs, stuck_after, now)) is not None:
+        return replace(found, leaves=leaves)
+    if state.checkpoint_id is None:
+        return Judgement(Condition.NEVER_RAN, ())
+    return Judgement(_resting(row, state, missing, known), leaves)
+
+
+def _busy(
+    state: StateFacts, runs: tuple[RunFacts, ...] | None, stuck_after: timedelta, now: datetime
+) -> Judgement | None:
+    """Running, scheduled, or unread; None when no run is active although the row says busy (a ghost)."""
+    if runs is None:
+        return Judgement(Condition.RUNNING, ())
+    running = [run for run in runs if run.status == "running"]
+    if any(run.durability not in CURRENT_DURABILITY for run in running):
+        return Judgement(Condition.UNREAD, ())
+    if running:
+        began = max(run.created_at for run in running)
+        progress = max(began, state.created_at) if state.created_at else began
+        return Judgement(Condition.RUNNING, (), stuck=now - progress > stuck_after)
+    return Judgement(Condition.SCHEDULED, ()) if runs else None
+
+
+def _resting(row: RowFacts, state: StateFacts, missing: tuple[Leaf, ...], known: ThreadFacts | None) -> Condition:
+    if any(leaf.source is LeafSource.LAST_SEEN for leaf in missing) and _was_lost(row, known):
+        return Condition.LOST
+    if missing:
+        return Condition.STRANDED
+    waits = row.status in (Status.ERROR, Status.INTERRUPTED) or bool(row.interrupts)
+    if waits and not state.leaves and not state.unapplied:
+        return Condition.UNPLACED
+    if any(leaf.error_class is not None for leaf in state.leaves):
+        return Condition.FAILED
+    if state.leaves:
+        return Condition.PARKED
+    return Condition.HALF_STEP if state.unapplied else Condition.SETTLED
+
+
+def _was_lost(row: RowFacts, known: ThreadFacts | None) -> bool:
+    """A run went over the leaf without doing it: the row moved and waits no longer, its checkpoint is still the head."""
+    if known is None or row.status is not Status.IDLE or row.interrupts or row.error_class is not None:
+        return False
+    return known.condition is Condition.LOST or _moved(row) != _moved(known.row)
+
+
+def _moved(row: RowFacts) -> datetime:
+    return row.state_updated_at or row.updated_at
+
+
+def _not_scheduled(
+    row: RowFacts, state: StateFacts, known: ThreadFacts | None, candidates: Collection[str]
+) -> Iterable[Leaf]:
+    """Leaves that are pending by the row's proof or by what was last seen, but that the graph does not schedule."""
+    named: set[str] = set()
+    for task_id, node in prove(row.interrupts, candidates).items():
+        if not any(at_or_below(leaf.node, node) for leaf in state.leaves) and node not in state.unapplied:
+            named.add(node)
+            yield Leaf(
+                node=node,
+                ns="",
+                task_id=task_id,
+                checkpoint_id=state.checkpoint_id,
+                interrupts=sum(1 for interrupt in row.interrupts if interrupt.task_id == task_id),
+                cause=Cause.DYNAMIC,
+                source=LeafSource.INTERRUPT_ID,
+            )
+    if known is None or known.row.created_at != row.created_at:
+        return
+    tasks = {leaf.task_id for leaf in state.leaves}
+    nodes = {leaf.node for leaf in state.leaves} | set(state.unapplied) | named
+    for leaf in known.leaves:
+        stands = leaf.checkpoint_id is not None and state.heads.get(leaf.ns) == leaf.checkpoint_id
+        if stands and leaf.task_id not in tasks and leaf.node not in nodes:
+            yield replace(leaf, source=LeafSource.LAST_SEEN)

@@ -1,0 +1,270 @@
+"""What may be known of a thread: frozen dataclasses that have no place to put a state value.
+
+Whatever is not a field here cannot be stored, logged or shown. Times are UTC-aware. Node names are paths
+(``await_approval``, ``nested/sub_wait``); a ``/`` inside a node's own name is percent-encoded.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+
+class Presence(StrEnum):
+    """How a field is there. Taken from keys, never from truthiness."""
+
+    ABSENT = "absent"
+    NULL = "null"
+    EMPTY = "empty"
+    PRESENT = "present"
+
+
+class Kind(StrEnum):
+    """The kind of a value, as JSON has it."""
+
+    BOOLEAN = "boolean"
+    INTEGER = "integer"
+    NUMBER = "number"
+    TEXT = "text"
+    LIST = "list"
+    OBJECT = "object"
+    NULL = "null"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldFact:
+    """One state field of one thread: present or not, and of what kind. ``kind`` is None only when absent."""
+
+    presence: Presence
+    kind: Kind | None = None
+
+
+ABSENT = FieldFact(Presence.ABSENT)
+
+
+class Reading(StrEnum):
+    """What a version field says."""
+
+    INTEGER = "integer"
+    MISSING = "missing"
+    MALFORMED = "malformed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class VersionReading:
+    """A version field: an integer 0..9999, missing, malformed (with its kind), or unknown (nobody could see it)."""
+
+    reading: Reading
+    value: int | None = None
+    kind: Kind | None = None
+
+
+class Agreement(StrEnum):
+    """Both sides of a rename are present: do they hold the same? Compared in memory, only the answer is kept."""
+
+    AGREE = "agree"
+    DISAGREE = "disagree"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The state fields of a thread, their versions and rename comparisons. No values.
+
+    ``fields`` maps a name in clear, or ``#`` and a keyed hash for a name nobody declared, to its fact; names that are
+    not in it are absent. ``versions`` has one reading for each version key of the deployment. ``conflicts`` maps
+    ``old->new`` to the comparison, for renames that were known when the payload was read and had both sides present.
+    """
+
+    fields: Mapping[str, FieldFact]
+    versions: Mapping[str, VersionReading] = field(default_factory=dict)
+    conflicts: Mapping[str, Agreement] = field(default_factory=dict)
+
+
+class Status(StrEnum):
+    """Thread status as the Agent Server's row has it."""
+
+    IDLE = "idle"
+    BUSY = "busy"
+    INTERRUPTED = "interrupted"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupt:
+    """One interrupt of a task: ids only. ``task_id`` is the task that the row files it under."""
+
+    task_id: str
+    interrupt_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RowFacts:
+    """What ``threads.search`` says of a thread. ``shape`` is None when the row has no values."""
+
+    thread_id: str
+    status: Status
+    created_at: datetime
+    updated_at: datetime
+    state_updated_at: datetime | None
+    graph_id: str | None
+    assistant_id: str | None
+    metadata: Mapping[str, str]
+    shape: Shape | None
+    interrupts: tuple[Interrupt, ...]
+    error_class: str | None = None
+
+
+class Cause(StrEnum):
+    """Why a leaf waits."""
+
+    DYNAMIC = "dynamic"
+    STATIC = "static"
+    UPDATE = "update"
+    CANCELLED = "cancelled"
+    UNKNOWN = "unknown"
+
+
+class LeafSource(StrEnum):
+    """Which evidence says that a leaf is pending."""
+
+    STATE = "state"
+    INTERRUPT_ID = "interrupt_id"
+    LAST_SEEN = "last_seen"
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One pending task at the bottom of the tree of subgraphs.
+
+    ``ns`` is the checkpoint namespace that holds the task, ``checkpoint_id`` the checkpoint of that namespace.
+    ``inside_unseen``: the task has a subgraph whose own place could not be seen, so any node below may be pending.
+    ``error_class`` is set when the task carries an error ("error" when its class is not an identifier).
+    """
+
+    node: str
+    ns: str
+    task_id: str | None
+    checkpoint_id: str | None
+    interrupts: int = 0
+    error_class: str | None = None
+    cause: Cause = Cause.UNKNOWN
+    inside_unseen: bool = False
+    source: LeafSource = LeafSource.STATE
+
+
+@dataclass(frozen=True, slots=True)
+class StateFacts:
+    """What ``get_state(subgraphs=True)`` makes of the head checkpoint. ``checkpoint_id`` None: it never ran.
+
+    ``unapplied`` are finished tasks whose results are not applied yet. ``heads`` maps each checkpoint namespace that
+    could be seen to its head checkpoint (the root's is ``""``).
+    """
+
+    checkpoint_id: str | None
+    parent_id: str | None
+    created_at: datetime | None
+    source: str | None
+    step: int | None
+    graph_id: str | None
+    leaves: tuple[Leaf, ...]
+    unapplied: tuple[str, ...]
+    shape: Shape | None
+    heads: Mapping[str, str] = field(default_factory=dict)
+
+
+class StateFailure(StrEnum):
+    """Why there is no state: the graph is not deployed, the thread is gone, the call fails for good, or for now."""
+
+    GRAPH_MISSING = "graph_missing"
+    THREAD_MISSING = "thread_missing"
+    LASTING = "lasting"
+    PASSING = "passing"
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """One active run of a thread (``runs.list``): status pending or running, and how it writes checkpoints."""
+
+    run_id: str
+    status: str
+    created_at: datetime
+    durability: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StorageFacts:
+    """Which routes a thread's storage ever held: node names of ``branch:to:N`` and targets of ``join:…:N``.
+
+    ``sends`` is True when the channel of ``Send`` was written: then a node may have been entered without a trace here.
+    ``fields`` are the stored channels with declared names, and a count of the others.
+    """
+
+    branches: frozenset[str]
+    joins: frozenset[str]
+    sends: bool
+    fields: frozenset[str]
+    checkpoints: int | None
+
+
+class Condition(StrEnum):
+    """What can be said of a thread alone; the first that applies (design §3.3)."""
+
+    GONE = "gone"
+    GRAPH_MISSING = "graph_missing"
+    UNREADABLE = "unreadable"
+    UNREAD = "unread"
+    RUNNING = "running"
+    SCHEDULED = "scheduled"
+    NEVER_RAN = "never_ran"
+    LOST = "lost"
+    STRANDED = "stranded"
+    UNPLACED = "unplaced"
+    FAILED = "failed"
+    PARKED = "parked"
+    HALF_STEP = "half_step"
+    PRESUMED_SETTLED = "presumed_settled"
+    SETTLED = "settled"
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """A graph as deployed: node paths, joins, deferred nodes, edges and state fields. Hashed to notice a deploy.
+
+    ``edges`` are (source, target, conditional) as the server draws them; they never prove that a node is unreachable.
+    ``xray_hash`` is of the drawing with inner nodes alone, which is all that a scan asks for.
+    """
+
+    graph_id: str
+    assistant_id: str
+    nodes: frozenset[str]
+    joins: frozenset[str]
+    deferred: frozenset[str]
+    edges: tuple[tuple[str, str, bool], ...]
+    fields: frozenset[str]
+    xray_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadFacts:
+    """Everything that is known of one thread: its row, what was read of it and when, and what that means.
+
+    ``leaves`` are the state's, and those that only the row's proof or an earlier reading names. ``state`` and
+    ``state_read_at`` belong to the row as it is now; they are dropped when the row moves. ``revision_id`` is the graph
+    revision that the state was read under (None: the graph changed meanwhile, or nobody knows). ``failures`` counts
+    polls in a row in which the state call failed in the same lasting way.
+    """
+
+    row: RowFacts
+    seen_at: datetime
+    condition: Condition
+    leaves: tuple[Leaf, ...] = ()
+    state: StateFacts | None = None
+    state_read_at: datetime | None = None
+    revision_id: int | None = None
+    failure: StateFailure | None = None
+    failures: int = 0
+    runs: tuple[RunFacts, ...] | None = None
+    storage: StorageFacts | None = None
+    stuck: bool = False
+    gone_at: datetime | None = None

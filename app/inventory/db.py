@@ -1,0 +1,155 @@
+"""The database: engines for SQLite (WAL, one short write at a time) and PostgreSQL, and the way to the schema."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, event
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from alembic import command
+from app.errors import StoreError
+
+ROOT = Path(__file__).resolve().parents[2]
+MIGRATIONS = ROOT / "alembic"
+
+
+class Database:
+    """One database. ``read`` and ``write`` are short transactions; no request is made while one is open."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        try:
+            self.is_sqlite = make_url(url).get_backend_name() == "sqlite"
+            self.engine = _engine(url, is_sqlite=self.is_sqlite)
+        except (ArgumentError, NoSuchModuleError, ModuleNotFoundError):
+            raise StoreError(
+                "database_url is not a database's address. Use sqlite+aiosqlite:///drainboard.db or postgresql+psycopg://…"
+            ) from None
+        self._writer = asyncio.Lock()
+
+    @asynccontextmanager
+    async def read(self) -> AsyncIterator[AsyncConnection]:
+        """A consistent look."""
+        try:
+            async with self.engine.connect() as connection:
+                yield connection
+                await connection.rollback()
+        except (DBAPIError, OSError) as error:
+            raise _store_error(error) from None
+
+    @asynccontextmanager
+    async def write(self) -> AsyncIterator[AsyncConnection]:
+        """A transaction that commits at its end. On SQLite one at a time in this process."""
+        try:
+            if self.is_sqlite:
+                async with self._writer, self.engine.execution_options(write=True).begin() as connection:
+                    yield connection
+            else:
+                async with self.engine.begin() as connection:
+                    yield connection
+        except (DBAPIError, OSError) as error:
+            raise _store_error(error) from None
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        await self.engine.dispose()
+
+    async def upgrade(self) -> None:
+        """Bring the schema to the newest revision; nothing happens when it is there already."""
+        try:
+            async with self.engine.connect() as connection:
+                current = await connection.run_sync(_current_revision)
+                await connection.rollback()
+                if current == head_revision():
+                    return
+                if current is not None and current not in _known_revisions():
+                    raise StoreError(
+                        "The database was made by a newer Drainboard. Use that version, or another database_url."
+                    )
+            await asyncio.to_thread(_upgrade, self.url)
+        except (DBAPIError, OSError) as error:
+            raise _store_error(error) from None
+
+    async def revision(self) -> str | None:
+        """The schema's revision, None for an empty database."""
+        async with self.read() as connection:
+            return await connection.run_sync(_current_revision)
+
+
+def head_revision() -> str:
+    """The revision that this code expects."""
+    head = ScriptDirectory.from_config(_config()).get_current_head()
+    if head is None:
+        raise StoreError("The migrations are missing from this installation.")
+    return head
+
+
+def _known_revisions() -> set[str]:
+    return {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
+
+
+def _engine(url: str, *, is_sqlite: bool) -> AsyncEngine:
+    if not is_sqlite:
+        return create_async_engine(url, pool_pre_ping=True)
+    engine = create_async_engine(url, connect_args={"timeout": 30})
+
+    @event.listens_for(engine.sync_engine, "connect")
+    def _configure(connection: Any, _record: object) -> None:
+        connection.isolation_level = None  # we begin transactions ourselves
+        cursor = connection.cursor()
+        for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", "busy_timeout=30000"):
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    @event.listens_for(engine.sync_engine, "begin")
+    def _begin(connection: Connection) -> None:
+        """A writer takes its lock at once: one that read first could not wait for it."""
+        writes = connection.get_execution_options().get("write", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def _config(url: str | None = None) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    if url is not None:
+        config.attributes["url"] = url
+    return config
+
+
+def _current_revision(connection: Connection) -> str | None:
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def _upgrade(url: str) -> None:
+    command.upgrade(_config(url), "head")
+
+
+def _store_error(error: BaseException) -> StoreError:
+    """A sentence without anything of the statement or its parameters."""
+    cause = getattr(error, "orig", None) or error
+    text = str(cause).lower()
+    if isinstance(cause, sqlite3.Error) or "sqlite" in type(cause).__module__:
+        if "readonly" in text or "unable to open" in text:
+            return StoreError(
+                "The database file cannot be opened for writing. Check database_url and the folder's rights."
+            )
+        if "locked" in text:
+            return StoreError("The database is locked by another program. Stop it, or wait and try again.")
+        if "not a database" in text or "malformed" in text:
+            return StoreError("The database file is damaged or not a database. Restore a backup, or name another file.")
+        if "full" in text:
+            return StoreError("The disk with the database is full. Make room; nothing that was committed is lost.")
+    return StoreError(
+        f"The database cannot be used ({type(cause).__name__}). Is it running, and is database_url right?"
+    )

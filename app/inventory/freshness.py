@@ -1,0 +1,65 @@
+"""How fresh and how whole what we know of a deployment is. Decided anew with the present time whenever somebody asks."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.inventory import reads
+from app.inventory.views import PollSummary, SourceStatus
+
+STALE_AFTER_INTERVALS = 3
+LEAST_STALE = timedelta(minutes=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Polls:
+    """The polls that say what is known: newest finished sweep, newest complete sweep, newest complete poll."""
+
+    last_sweep: PollSummary | None
+    complete_sweep: PollSummary | None
+    complete_scan: PollSummary | None
+    last: PollSummary | None
+    running: PollSummary | None
+
+
+async def read_polls(connection: AsyncConnection, deployment_id: int) -> Polls:
+    """Look them up."""
+    sweep, both = ("sweep",), ("sweep", "scan")
+    finished = ("complete", "incomplete", "failed")
+    find = reads.find_latest_poll
+    return Polls(
+        last_sweep=await find(connection, deployment_id, kinds=sweep, states=finished),
+        complete_sweep=await find(connection, deployment_id, kinds=sweep, states=("complete",)),
+        complete_scan=await find(connection, deployment_id, kinds=both, states=("complete",)),
+        last=await find(connection, deployment_id, kinds=both, states=finished),
+        running=await find(connection, deployment_id, kinds=both, states=("running",)),
+    )
+
+
+def threads_source(deployment: Any | None, polls: Polls, *, poll_interval: timedelta, now: datetime) -> SourceStatus:
+    """The state of the source that lists threads."""
+    seen, sweep = polls.complete_scan, polls.complete_sweep
+    as_of = seen.started_at if seen else None
+    age = int((now - as_of).total_seconds()) if as_of else None
+    status, sentence = "complete", None
+    if deployment is not None and deployment.failing_since is not None:
+        status, sentence = "failed", deployment.failing_sentence
+    elif sweep is None or as_of is None:
+        status = "not_evaluated" if polls.last is None else "incomplete"
+        sentence = "No complete sweep yet."
+    elif polls.last is not None and polls.last.state == "incomplete":
+        status, sentence = "incomplete", " ".join(reason.sentence for reason in polls.last.reasons)
+    elif now - as_of > max(LEAST_STALE, STALE_AFTER_INTERVALS * poll_interval):
+        status, sentence = "stale", "No poll has finished lately. Is the poller running?"
+    return SourceStatus(
+        name="threads",
+        status=status,  # type: ignore[arg-type]
+        as_of=as_of,
+        age_seconds=age,
+        expected=sweep.threads_expected if sweep else None,
+        seen=sweep.threads_seen if sweep else None,
+        since=deployment.failing_since if deployment is not None else None,
+        sentence=sentence,
+    )

@@ -1,0 +1,746 @@
+"""Questions to the inventory, each named by what it asks. Ordered by a unique key, paged by key."""
+
+import base64
+import binascii
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, and_, case, false, func, literal, or_, select, true
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.errors import BadRequest
+from app.facts.privacy import Names, is_hashed
+from app.facts.types import Condition, Presence, Reading, Shape, Status, ThreadFacts, VersionReading
+from app.inventory import tables
+from app.inventory.encode import Json, pending_nodes, thread_from_row
+from app.inventory.views import (
+    Alarm,
+    Inventory,
+    PollReason,
+    PollSummary,
+    RevisionSummary,
+    ThreadItem,
+    ThreadPage,
+)
+from app.inventory.writes import Dictionaries
+
+Filters = Mapping[str, tuple[str, ...]]
+FACETS = ("status", "condition", "pending", "state_version", "fields", "graph", "age")
+AGES = {
+    "1h": timedelta(hours=1),
+    "1d": timedelta(days=1),
+    "7d": timedelta(days=7),
+    "30d": timedelta(days=30),
+    "90d": timedelta(days=90),
+}
+NONE = "none"
+MAX_LIMIT = 500
+_SORTS = {
+    "-updated_at": (tables.thread.c.updated_at, True),
+    "created_at": (tables.thread.c.created_at, False),
+    "thread_id": (tables.thread.c.thread_id, False),
+}
+
+_thread = tables.thread
+
+
+# -- deployments, polls, revisions, alarms -------------------------------------------------------------------------
+
+
+async def find_deployment(connection: AsyncConnection, name: str) -> Any | None:
+    """The row of a deployment, or None."""
+    return (await connection.execute(select(tables.deployment).where(tables.deployment.c.name == name))).one_or_none()
+
+
+async def find_poll(connection: AsyncConnection, deployment_id: int, poll_id: int) -> PollSummary | None:
+    """One poll of a deployment, or None."""
+    query = _polls(deployment_id).where(tables.poll.c.id == poll_id)
+    found = (await connection.execute(query)).one_or_none()
+    return None if found is None else _poll(found)
+
+
+async def find_latest_poll(
+    connection: AsyncConnection, deployment_id: int, *, kinds: Sequence[str], states: Sequence[str]
+) -> PollSummary | None:
+    """The newest poll of these kinds and states, or None."""
+    query = _polls(deployment_id).where(tables.poll.c.kind.in_(kinds), tables.poll.c.state.in_(states)).limit(1)
+    found = (await connection.execute(query)).one_or_none()
+    return None if found is None else _poll(found)
+
+
+async def find_complete_before(connection: AsyncConnection, deployment_id: int, poll_id: int) -> PollSummary | None:
+    """The newest complete poll before another, or None."""
+    query = _polls(deployment_id).where(tables.poll.c.id < poll_id, tables.poll.c.state == "complete").limit(1)
+    found = (await connection.execute(query)).one_or_none()
+    return None if found is None else _poll(found)
+
+
+async def list_polls(connection: AsyncConnection, deployment_id: int, *, limit: int) -> tuple[PollSummary, ...]:
+    """The newest polls, newest first."""
+    return tuple(_poll(row) for row in await connection.execute(_polls(deployment_id).limit(limit)))
+
+
+def _polls(deployment_id: int) -> Select[Any]:
+    return select(tables.poll).where(tables.poll.c.deployment_id == deployment_id).order_by(tables.poll.c.id.desc())
+
+
+def _poll(row: Any) -> PollSummary:
+    return PollSummary(
+        id=row.id,
+        kind=row.kind,
+        state=row.state,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        threads_seen=row.threads_seen,
+        threads_expected=row.threads_expected,
+        states_read=row.states_read,
+        states_wanted=row.states_wanted,
+        requests=row.requests,
+        reasons=tuple(PollReason(code, sentence) for code, sentence in row.reasons),
+    )
+
+
+async def list_revisions(connection: AsyncConnection, deployment_id: int) -> tuple[RevisionSummary, ...]:
+    """Every graph revision that was ever seen, newest first."""
+    table = tables.graph_revision
+    query = select(table).where(table.c.deployment_id == deployment_id).order_by(table.c.id.desc())
+    return tuple(_revision(row) for row in await connection.execute(query))
+
+
+def _revision(row: Any) -> RevisionSummary:
+    return RevisionSummary(
+        id=row.id,
+        graph=row.graph_id,
+        assistant_id=row.assistant_id,
+        hash=row.hash,
+        xray_hash=row.xray_hash,
+        first_seen_at=row.first_seen_at,
+        last_seen_at=row.last_seen_at,
+        vanished_at=row.vanished_at,
+        nodes=tuple(row.topology["nodes"]),
+        joins=tuple(row.topology["joins"]),
+        deferred=tuple(row.topology["deferred"]),
+        fields=tuple(row.topology["fields"]),
+    )
+
+
+async def list_declared_fields(connection: AsyncConnection, deployment_id: int) -> set[str]:
+    """Every state field that a graph revision or a drain of the deployment has ever named."""
+    revisions = select(tables.graph_revision.c.topology).where(tables.graph_revision.c.deployment_id == deployment_id)
+    drains = select(tables.drain.c.spec).where(tables.drain.c.deployment_id == deployment_id)
+    found: set[str] = set()
+    for topology in (await connection.execute(revisions)).scalars():
+        found.update(topology["fields"])
+    for spec in (await connection.execute(drains)).scalars():
+        for target in spec["targets"]:
+            if target["kind"] != "node":
+                found.update(name for name in (target["name"], target["new"]) if name)
+    return found
+
+
+async def list_edges(connection: AsyncConnection, revision_id: int) -> tuple[tuple[str, str, bool], ...]:
+    """The edges of one revision as drawn: source, target, conditional."""
+    topology = await connection.scalar(
+        select(tables.graph_revision.c.topology).where(tables.graph_revision.c.id == revision_id)
+    )
+    return tuple((edge[0], edge[1], bool(edge[2])) for edge in topology["edges"]) if topology else ()
+
+
+async def list_alarms(connection: AsyncConnection, deployment_id: int, deployment: str) -> tuple[Alarm, ...]:
+    """The alarms that stand, newest first."""
+    table = tables.alarm
+    query = (
+        select(table)
+        .where(table.c.deployment_id == deployment_id, table.c.cleared_at.is_(None))
+        .order_by(table.c.id.desc())
+    )
+    return tuple(
+        Alarm(
+            id=row.id,
+            deployment=deployment,
+            code=row.code,
+            sentence=row.sentence,
+            count=row._mapping["count"],
+            first_seen_at=row.first_seen_at,
+            last_seen_at=row.last_seen_at,
+            threads=_alarm_threads(deployment, row.code),
+        )
+        for row in await connection.execute(query)
+    )
+
+
+def _alarm_threads(deployment: str, code: str) -> str | None:
+    shown = {"stranded", "lost", "unplaced", "unreadable", "graph_missing"}
+    return f"/api/v1/deployments/{deployment}/threads?condition={code}" if code in shown else None
+
+
+# -- threads for a poll --------------------------------------------------------------------------------------------
+
+
+async def known_threads(
+    connection: AsyncConnection, dictionaries: Dictionaries, thread_ids: Sequence[str]
+) -> dict[str, ThreadFacts]:
+    """What is remembered of these threads."""
+    await dictionaries.load(connection)
+    found = {}
+    for start in range(0, len(thread_ids), 500):
+        query = select(_thread).where(
+            _thread.c.deployment_id == dictionaries.deployment_id,
+            _thread.c.thread_id.in_(thread_ids[start : start + 500]),
+        )
+        for row in (await connection.execute(query)).mappings():
+            found[row["thread_id"]] = thread_from_row(dict(row), dictionaries.shapes, dictionaries.routes)
+    return found
+
+
+async def list_unseen(
+    connection: AsyncConnection, deployment_id: int, *, before_poll: int, after: str, limit: int
+) -> list[str]:
+    """Ids of threads that are remembered and that no poll since ``before_poll`` has listed, in order of id."""
+    query = (
+        select(_thread.c.thread_id)
+        .where(
+            _thread.c.deployment_id == deployment_id,
+            _thread.c.seen_poll_id < before_poll,
+            _thread.c.condition != Condition.GONE.value,
+            _thread.c.thread_id > after,
+        )
+        .order_by(_thread.c.thread_id)
+        .limit(limit)
+    )
+    return list((await connection.execute(query)).scalars())
+
+
+async def list_ids(
+    connection: AsyncConnection, deployment_id: int, *, where: ColumnElement[bool], after: str, limit: int
+) -> list[str]:
+    """Ids of threads by any condition, in order of id."""
+    query = (
+        select(_thread.c.thread_id)
+        .where(_thread.c.deployment_id == deployment_id, where, _thread.c.thread_id > after)
+        .order_by(_thread.c.thread_id)
+        .limit(limit)
+    )
+    return list((await connection.execute(query)).scalars())
+
+
+async def count_threads(connection: AsyncConnection, deployment_id: int, where: ColumnElement[bool]) -> int:
+    """How many threads there are by any condition."""
+    query = select(func.count()).select_from(_thread).where(_thread.c.deployment_id == deployment_id, where)
+    return int(await connection.scalar(query) or 0)
+
+
+def is_alive() -> ColumnElement[bool]:
+    """Threads that are not tombstones."""
+    return _thread.c.condition != Condition.GONE.value
+
+
+def was_not_settled() -> ColumnElement[bool]:
+    """Threads that had something pending, failed, or could not be read when last seen."""
+    return _thread.c.condition.not_in(
+        [Condition.SETTLED.value, Condition.PRESUMED_SETTLED.value, Condition.NEVER_RAN.value, Condition.GONE.value]
+    )
+
+
+def is_of_graph(graph: str) -> ColumnElement[bool]:
+    """Threads that ran under a graph, by row or by head, and threads without a graph."""
+    nowhere = and_(_thread.c.graph_id.is_(None), _thread.c.head_graph_id.is_(None))
+    return or_(_thread.c.graph_id == graph, _thread.c.head_graph_id == graph, nowhere)
+
+
+def is_unverified_idle(revision_ids: Iterable[int]) -> ColumnElement[bool]:
+    """Idle threads whose head was not read since they moved, or not under one of these revisions."""
+    ids = list(revision_ids)
+    elsewhere = or_(_thread.c.revision_id.is_(None), _thread.c.revision_id.not_in(ids))
+    presumed = _thread.c.condition == Condition.PRESUMED_SETTLED.value
+    return or_(presumed, and_(_thread.c.condition == Condition.SETTLED.value, elsewhere))
+
+
+def is_not_settled() -> ColumnElement[bool]:
+    """Threads that a sweep reads again: neither settled nor presumed so, and not gone."""
+    return _thread.c.condition.not_in([Condition.SETTLED.value, Condition.PRESUMED_SETTLED.value, Condition.GONE.value])
+
+
+# -- drains --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectKey:
+    """What makes threads look the same to the rules of a drain."""
+
+    condition: str
+    work_id: int
+    shape_id: int | None
+    revision_id: int | None
+    is_current: bool
+    routes_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectCount:
+    """How many threads look the same, and the oldest last change among them."""
+
+    key: SubjectKey
+    count: int
+    oldest: datetime
+
+
+def in_population(graph: str, *, metadata: Mapping[str, str], created_before: datetime | None) -> ColumnElement[bool]:
+    """The threads that a drain is about."""
+    parts = [is_of_graph(graph)]
+    parts += [_thread.c.metadata[key].as_string() == value for key, value in metadata.items()]
+    if created_before is not None:
+        parts.append(_thread.c.created_at < created_before)
+    return and_(*parts)
+
+
+def _since() -> ColumnElement[datetime]:
+    return func.coalesce(_thread.c.state_updated_at, _thread.c.updated_at, type_=tables.UtcDateTime)
+
+
+def _shape_id() -> ColumnElement[int | None]:
+    """The row's shape, or the state's where the row has no values; of a running thread the state's first."""
+    busy = and_(_thread.c.status == Status.BUSY.value, _thread.c.state_shape_id.is_not(None))
+    return case((busy, _thread.c.state_shape_id), else_=func.coalesce(_thread.c.row_shape_id, _thread.c.state_shape_id))
+
+
+def _is_current(cutoff: datetime) -> ColumnElement[bool]:
+    read = and_(_thread.c.reading_is_current, _thread.c.state_read_at >= cutoff)
+    return case((read, true()), else_=false())
+
+
+def _key_columns(cutoff: datetime) -> tuple[ColumnElement[Any], ...]:
+    return (
+        _thread.c.condition,
+        _thread.c.work_id,
+        _shape_id(),
+        _thread.c.revision_id,
+        _is_current(cutoff),
+        _thread.c.routes_id,
+    )
+
+
+async def count_subjects(
+    connection: AsyncConnection, deployment_id: int, population: ColumnElement[bool], *, cutoff: datetime
+) -> list[SubjectCount]:
+    """The population by classes of threads that look the same. ``cutoff``: a running thread's reading is current after."""
+    columns = [column.label(f"k{index}") for index, column in enumerate(_key_columns(cutoff))]
+    query = (
+        select(*columns, func.count().label("n"), func.min(_since(), type_=tables.UtcDateTime).label("oldest"))
+        .where(_thread.c.deployment_id == deployment_id, population)
+        .group_by(*columns)
+    )
+    return [
+        SubjectCount(SubjectKey(row.k0, row.k1, row.k2, row.k3, bool(row.k4), row.k5), row.n, row.oldest)
+        for row in await connection.execute(query)
+    ]
+
+
+def looks_like(keys: Iterable[SubjectKey], *, cutoff: datetime) -> ColumnElement[bool]:
+    """Threads of these classes."""
+    columns = _key_columns(cutoff)
+    parts = []
+    for key in keys:
+        wanted = (key.condition, key.work_id, key.shape_id, key.revision_id, key.is_current, key.routes_id)
+        parts.append(
+            and_(
+                *(
+                    column.is_(None) if value is None else column == literal(value)
+                    for column, value in zip(columns, wanted, strict=True)
+                )
+            )
+        )
+    return or_(false(), *parts)
+
+
+async def count_by_assistant(
+    connection: AsyncConnection, deployment_id: int, where: ColumnElement[bool], *, limit: int
+) -> list[tuple[str | None, int]]:
+    """Threads by the assistant that ran them, most first."""
+    query = (
+        select(_thread.c.assistant_id, func.count().label("n"))
+        .where(_thread.c.deployment_id == deployment_id, where)
+        .group_by(_thread.c.assistant_id)
+        .order_by(func.count().desc(), _thread.c.assistant_id)
+        .limit(limit)
+    )
+    return [(row.assistant_id, row.n) for row in await connection.execute(query)]
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectThread:
+    """One thread with its class."""
+
+    thread_id: str
+    key: SubjectKey
+    status: str
+    assistant_id: str | None
+    created_at: datetime
+    since: datetime
+
+
+async def list_subject_threads(
+    connection: AsyncConnection,
+    deployment_id: int,
+    where: ColumnElement[bool],
+    *,
+    cutoff: datetime,
+    cursor: str | None,
+    limit: int,
+) -> tuple[list[SubjectThread], str | None]:
+    """Threads with their classes, oldest last change first."""
+    columns = [column.label(f"k{index}") for index, column in enumerate(_key_columns(cutoff))]
+    since = _since()
+    query = select(
+        _thread.c.thread_id,
+        _thread.c.status,
+        _thread.c.assistant_id,
+        _thread.c.created_at,
+        since.label("since"),
+        *columns,
+    ).where(_thread.c.deployment_id == deployment_id, where)
+    if cursor is not None:
+        value, thread_id = _open_cursor(cursor, "since")
+        when = _cursor_time(value)
+        query = query.where(or_(since > when, and_(since == when, _thread.c.thread_id > thread_id)))
+    rows = list(await connection.execute(query.order_by(since, _thread.c.thread_id).limit(limit + 1)))
+    items = [
+        SubjectThread(
+            row.thread_id,
+            SubjectKey(row.k0, row.k1, row.k2, row.k3, bool(row.k4), row.k5),
+            row.status,
+            row.assistant_id,
+            row.created_at,
+            row.since,
+        )
+        for row in rows[:limit]
+    ]
+    more = len(rows) > limit
+    return items, _close_cursor("since", items[-1].since.isoformat(), items[-1].thread_id) if more else None
+
+
+async def list_drains(connection: AsyncConnection) -> list[Any]:
+    """Every drain, by name."""
+    return list(await connection.execute(select(tables.drain).order_by(tables.drain.c.name)))
+
+
+async def find_drain(connection: AsyncConnection, name: str) -> Any | None:
+    """The row of a drain, or None."""
+    return (await connection.execute(select(tables.drain).where(tables.drain.c.name == name))).one_or_none()
+
+
+async def count_leaks(
+    connection: AsyncConnection, drain_id: int, *, closed_at: datetime, since: datetime | None
+) -> int:
+    """Threads created after intake closed that were seen to enter a target (since then, if given)."""
+    table = tables.arrival
+    query = select(func.count(func.distinct(table.c.thread_id))).where(
+        table.c.drain_id == drain_id, table.c.created_at > closed_at
+    )
+    if since is not None:
+        query = query.where(table.c.seen_at >= since)
+    return int(await connection.scalar(query) or 0)
+
+
+async def list_evaluations(connection: AsyncConnection, drain_id: int, *, limit: int) -> list[Any]:
+    """The stored answers of a drain, newest first."""
+    table = tables.evaluation
+    query = select(table).where(table.c.drain_id == drain_id).order_by(table.c.id.desc()).limit(limit)
+    return list(await connection.execute(query))
+
+
+# -- inventory -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class InventoryScope:
+    """What a question about the inventory needs to know of its deployment."""
+
+    deployment_id: int
+    deployment: str
+    dictionaries: Dictionaries
+    names: Names
+    version_key: str
+    fields: tuple[str, ...]
+
+
+def check_filters(filters: Filters) -> None:
+    """Refuse a filter that is no facet, or a ``fields`` filter without a presence."""
+    for key, values in filters.items():
+        if key not in FACETS:
+            raise BadRequest(f"There is no filter {key[:40]!r}. Filters are: {', '.join(FACETS)}.")
+        for value in values:
+            if key == "fields" and value.rpartition(":")[2] not in (*Presence, "unknown"):
+                raise BadRequest(
+                    "Write a fields filter as name:presence, with absent, null, empty, present or unknown."
+                )
+
+
+async def get_inventory(
+    connection: AsyncConnection, scope: InventoryScope, filters: Filters, *, now: datetime
+) -> Inventory:
+    """Counts by every facet of the threads that the filters let through."""
+    check_filters(filters)
+    await scope.dictionaries.load(connection)
+    columns = {
+        "status": _thread.c.status,
+        "condition": _thread.c.condition,
+        "work": _thread.c.work_id,
+        "shape": _shape_id(),
+        "graph": _thread.c.graph_id,
+        "head_graph": _thread.c.head_graph_id,
+        "age": _age(now),
+    }
+    labels = [column.label(name) for name, column in columns.items()]
+    query = select(*labels, func.count().label("n")).where(_where(scope, filters, now)).group_by(*labels)
+    counts: dict[str, Counter[str]] = {name: Counter() for name in FACETS if name != "fields"}
+    shapes: Counter[int | None] = Counter()
+    total = 0
+    for row in await connection.execute(query):
+        total += row.n
+        counts["status"][row.status] += row.n
+        counts["condition"][row.condition] += row.n
+        counts["age"][row.age] += row.n
+        for node in pending_nodes(scope.dictionaries.works[row.work]):
+            counts["pending"][node] += row.n
+        for graph in {row.graph, row.head_graph} - {None} or {NONE}:
+            counts["graph"][graph] += row.n
+        shapes[row.shape] += row.n
+    for shape_id, n in shapes.items():
+        counts["state_version"][_version(scope, shape_id)] += n
+    if "condition" not in filters:
+        tombstones = {**filters, "condition": (Condition.GONE.value,)}
+        gone = await count_threads(connection, scope.deployment_id, _where(scope, tombstones, now))
+        if gone:
+            counts["condition"][Condition.GONE.value] = gone
+    for name in ("missing", "malformed", "unknown"):
+        counts["state_version"].setdefault(name, 0)
+    newest = await find_latest_poll(
+        connection, scope.deployment_id, kinds=("sweep", "scan"), states=("complete", "incomplete", "failed")
+    )
+    facets: dict[str, Any] = {name: dict(sorted(found.items())) for name, found in counts.items()}
+    facets["age"] = {age: counts["age"].get(age, 0) for age in (*AGES, "older")}
+    return Inventory(
+        deployment=scope.deployment,
+        as_of=newest.started_at if newest else None,
+        poll=newest.id if newest else None,
+        complete=newest is not None and newest.state == "complete",
+        total=total,
+        filters=dict(filters),
+        facets={**facets, "fields": _fields(scope, shapes, total)},
+    )
+
+
+def _fields(scope: InventoryScope, shapes: Mapping[int | None, int], total: int) -> dict[str, dict[str, int]]:
+    """Presence of every field with a name in clear. The buckets of each add up to ``total``."""
+    counts = {name: Counter[str]() for name in scope.fields}
+    for shape_id, n in shapes.items():
+        shape = scope.dictionaries.shapes.get(shape_id) if shape_id is not None else None
+        present = scope.names.in_clear(shape.fields) if shape else {}
+        for name in present:
+            if not is_hashed(name):
+                counts.setdefault(name, Counter())
+        for name, found in present.items():
+            if not is_hashed(name):
+                counts[name][found.presence.value] += n
+    unknown = shapes.get(None, 0)
+    buckets = {}
+    for name, by_presence in sorted(counts.items()):
+        by_presence["absent"] += total - unknown - by_presence.total()
+        by_presence["unknown"] = unknown
+        buckets[name] = {key: by_presence.get(key, 0) for key in (*(p.value for p in Presence), "unknown")}
+    return buckets
+
+
+def _age(now: datetime) -> ColumnElement[str]:
+    since = _since()
+    return case(*((since > now - length, literal(name)) for name, length in AGES.items()), else_=literal("older"))
+
+
+def _version(scope: InventoryScope, shape_id: int | None) -> str:
+    found = _version_reading(scope, shape_id)
+    return str(found.value) if found.reading is Reading.INTEGER else found.reading.value
+
+
+def _version_reading(scope: InventoryScope, shape_id: int | None) -> VersionReading:
+    shape: Shape | None = scope.dictionaries.shapes.get(shape_id) if shape_id is not None else None
+    found = shape.versions.get(scope.version_key) if shape else None
+    return found or VersionReading(Reading.UNKNOWN)
+
+
+def _where(scope: InventoryScope, filters: Filters, now: datetime) -> ColumnElement[bool]:
+    """Threads that every filter lets through: the same key is OR, different keys are AND."""
+    parts: list[ColumnElement[bool]] = [_thread.c.deployment_id == scope.deployment_id]
+    if Condition.GONE.value not in filters.get("condition", ()):
+        parts.append(is_alive())
+    for key, values in filters.items():
+        match key:
+            case "status" | "condition":
+                parts.append(_thread.c[key].in_(values))
+            case "pending":
+                wanted = set(values)
+                ids = [i for i, work in scope.dictionaries.works.items() if wanted & set(pending_nodes(work))]
+                parts.append(_thread.c.work_id.in_(ids))
+            case "state_version":
+                parts.append(_shape_in(scope, partial(_is_version, scope, values)))
+            case "fields":
+                parts.append(_shape_in(scope, partial(_has_field, scope, values)))
+            case "graph":
+                parts.append(or_(*(_graph_is(value) for value in values)))
+            case "age":
+                parts.append(_age(now).in_(values))
+    return and_(*parts)
+
+
+def _graph_is(value: str) -> ColumnElement[bool]:
+    if value == NONE:
+        return and_(_thread.c.graph_id.is_(None), _thread.c.head_graph_id.is_(None))
+    return or_(_thread.c.graph_id == value, _thread.c.head_graph_id == value)
+
+
+def _shape_in(scope: InventoryScope, wanted: Callable[[int | None], bool]) -> ColumnElement[bool]:
+    ids = [shape_id for shape_id in scope.dictionaries.shapes if wanted(shape_id)]
+    nobody_saw = _shape_id().is_(None) if wanted(None) else false()
+    return or_(_shape_id().in_(ids), nobody_saw)
+
+
+def _is_version(scope: InventoryScope, wanted: Sequence[str], shape_id: int | None) -> bool:
+    return _version(scope, shape_id) in wanted
+
+
+def _has_field(scope: InventoryScope, wanted: Sequence[str], shape_id: int | None) -> bool:
+    shape = scope.dictionaries.shapes.get(shape_id) if shape_id is not None else None
+    for item in wanted:
+        name, _, presence = item.rpartition(":")
+        if shape is None:
+            found = "unknown"
+        else:
+            fact = scope.names.find(shape.fields, name)
+            found = "absent" if fact is None else fact.presence.value
+        if found == presence:
+            return True
+    return False
+
+
+async def list_threads(
+    connection: AsyncConnection,
+    scope: InventoryScope,
+    filters: Filters,
+    *,
+    cursor: str | None,
+    limit: int,
+    sort: str,
+    now: datetime,
+) -> ThreadPage:
+    """A page of threads, by key."""
+    check_filters(filters)
+    if sort not in _SORTS:
+        raise BadRequest(f"There is no order {sort[:40]!r}. Orders are: {', '.join(_SORTS)}.")
+    if not 1 <= limit <= MAX_LIMIT:
+        raise BadRequest(f"limit goes from 1 to {MAX_LIMIT}.")
+    await scope.dictionaries.load(connection)
+    where = _where(scope, filters, now)
+    total = int(await connection.scalar(select(func.count()).select_from(_thread).where(where)) or 0)
+    column, descending = _SORTS[sort]
+    query = select(_thread, _shape_id().label("shape_id")).where(where)
+    if cursor is not None:
+        value, thread_id = _open_cursor(cursor, sort)
+        query = query.where(_after(column, value, thread_id, descending=descending))
+    order = (column.desc(), _thread.c.thread_id.desc()) if descending else (column, _thread.c.thread_id)
+    rows = list(await connection.execute(query.order_by(*order).limit(limit + 1)))
+    more = len(rows) > limit
+    items = tuple(_item(scope, row) for row in rows[:limit])
+    last = rows[limit - 1] if more else None
+    if last is None:
+        return ThreadPage(items, None, total)
+    key = getattr(last, column.name)
+    return ThreadPage(
+        items, _close_cursor(sort, key.isoformat() if isinstance(key, datetime) else key, last.thread_id), total
+    )
+
+
+def _after(column: Any, value: str, thread_id: str, *, descending: bool) -> ColumnElement[bool]:
+    key = value if column is _thread.c.thread_id else _cursor_time(value)
+    if descending:
+        return or_(column < key, and_(column == key, _thread.c.thread_id < thread_id))
+    return or_(column > key, and_(column == key, _thread.c.thread_id > thread_id))
+
+
+def _item(scope: InventoryScope, row: Any) -> ThreadItem:
+    return ThreadItem(
+        thread_id=row.thread_id,
+        graph_id=row.graph_id,
+        status=row.status,
+        condition=row.condition,
+        pending=pending_nodes(scope.dictionaries.works[row.work_id]),
+        state_version=_version_reading(scope, row.shape_id),
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        seen_at=row.seen_at,
+        stuck=row.stuck,
+        assistant_id=row.assistant_id,
+    )
+
+
+async def count_by(connection: AsyncConnection, deployment_id: int, column: str) -> dict[str, int]:
+    """Live threads by status or condition."""
+    target = _thread.c[column]
+    query = (
+        select(target.label("value"), func.count().label("n"))
+        .where(_thread.c.deployment_id == deployment_id, is_alive())
+        .group_by(target)
+        .order_by(target)
+    )
+    return {row.value: row.n for row in await connection.execute(query)}
+
+
+async def find_thread(
+    connection: AsyncConnection, dictionaries: Dictionaries, thread_id: str
+) -> tuple[ThreadFacts, Json, SubjectKey] | None:
+    """What is remembered of one thread, its pending work and its class; None when it was never seen."""
+    found = await known_threads(connection, dictionaries, [thread_id])
+    if not found:
+        return None
+    columns = [column.label(f"k{index}") for index, column in enumerate(_key_columns(found[thread_id].seen_at))]
+    row = (
+        await connection.execute(
+            select(*columns).where(
+                _thread.c.deployment_id == dictionaries.deployment_id, _thread.c.thread_id == thread_id
+            )
+        )
+    ).one()
+    key = SubjectKey(row.k0, row.k1, row.k2, row.k3, bool(row.k4), row.k5)
+    return found[thread_id], dictionaries.works[key.work_id], key
+
+
+# -- cursors -------------------------------------------------------------------------------------------------------
+
+
+def _close_cursor(sort: str, value: str, thread_id: str) -> str:
+    return base64.urlsafe_b64encode(json.dumps([sort, value, thread_id]).encode()).decode().rstrip("=")
+
+
+def _open_cursor(cursor: str, sort: str) -> tuple[str, str]:
+    try:
+        found = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        was, value, thread_id = (str(part) for part in found)
+    except (ValueError, TypeError, binascii.Error, UnicodeDecodeError):
+        was, value, thread_id = "", "", ""
+    if was != sort:
+        raise BadRequest("The cursor is not one of this list. Start again without a cursor.")
+    return value, thread_id
+
+
+def _cursor_time(value: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(value)
+    except ValueError:
+        raise BadRequest("The cursor is not one of this list. Start again without a cursor.") from None
+    if found.tzinfo is None:
+        raise BadRequest("The cursor is not one of this list. Start again without a cursor.")
+    return found

@@ -1,0 +1,47 @@
+"""The inventory as one object: the database, the key of the hashes, and the dictionaries that were met so far."""
+
+from dataclasses import dataclass, field
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.errors import NotFound
+from app.facts.privacy import Names
+from app.inventory import reads
+from app.inventory.db import Database
+from app.inventory.reads import InventoryScope
+from app.inventory.writes import Dictionaries
+from app.settings import DeploymentSettings
+
+
+@dataclass
+class Store:
+    """What every step that remembers or asks needs."""
+
+    database: Database
+    hash_key: bytes
+    _dictionaries: dict[int, Dictionaries] = field(default_factory=dict)
+
+    def dictionaries(self, deployment_id: int) -> Dictionaries:
+        """The dictionary entries of one deployment."""
+        return self._dictionaries.setdefault(deployment_id, Dictionaries(deployment_id))
+
+    async def names(self, connection: AsyncConnection, deployment_id: int, settings: DeploymentSettings) -> Names:
+        """How field names are kept in this deployment: those that were ever declared, in clear."""
+        declared = await reads.list_declared_fields(connection, deployment_id)
+        return Names(declared | set(settings.all_version_keys), key=self.hash_key)
+
+    async def scope(self, connection: AsyncConnection, settings: DeploymentSettings) -> InventoryScope:
+        """What a question about a deployment's threads needs. Raises ``NotFound`` before its first poll."""
+        row = await reads.find_deployment(connection, settings.name)
+        if row is None:
+            raise NotFound(f"The deployment {settings.name} was not looked at yet. `drainboard poll` does it now.")
+        names = await self.names(connection, row.id, settings)
+        declared = await reads.list_declared_fields(connection, row.id)
+        return InventoryScope(
+            deployment_id=row.id,
+            deployment=settings.name,
+            dictionaries=self.dictionaries(row.id),
+            names=names,
+            version_key=settings.state_version_key,
+            fields=tuple(sorted(declared)),
+        )

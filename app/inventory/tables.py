@@ -1,0 +1,225 @@
+"""The tables. The deployment comes first in every key of a thread-sized table; shapes, pending work and routes are
+dictionary-encoded, since a million threads have a few hundred distinct ones. The schema is made by Alembic only.
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    DateTime,
+    Dialect,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    UniqueConstraint,
+)
+from sqlalchemy.types import TypeDecorator
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """A UTC-aware datetime on every database. SQLite has no zones: there it is stored as UTC without one."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Refuse a naive time: it would be read back as another one."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError("a time without a zone")
+        value = value.astimezone(UTC)
+        return value.replace(tzinfo=None) if dialect.name == "sqlite" else value
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+        """What comes back is UTC."""
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+BigId = BigInteger().with_variant(Integer, "sqlite")
+
+
+def _deployment_id() -> Column[Any]:
+    return Column("deployment_id", Integer, ForeignKey("deployment.id", ondelete="CASCADE"), nullable=False)
+
+
+def _primary_deployment_id() -> Column[Any]:
+    return Column("deployment_id", Integer, ForeignKey("deployment.id", ondelete="CASCADE"), primary_key=True)
+
+
+deployment = Table(
+    "deployment",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("name", String(100), nullable=False, unique=True),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("watermark", UtcDateTime),  # the newest updated_at that a complete poll started from
+    Column("failing_since", UtcDateTime),
+    Column("failing_sentence", String(500)),
+    Column("needs_sweep", Boolean, nullable=False, default=False),
+    Column("capabilities", JSON, nullable=False, default=dict),
+    Column("assistants", JSON, nullable=False, default=dict),  # id -> name
+    Column("lock_holder", String(64)),
+    Column("lock_until", UtcDateTime),
+)
+
+graph_revision = Table(
+    "graph_revision",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    _deployment_id(),
+    Column("graph_id", String(255), nullable=False),
+    Column("assistant_id", String(255), nullable=False),
+    Column("hash", String(16), nullable=False),
+    Column("xray_hash", String(16), nullable=False),  # of the drawing with inner nodes alone: what a scan compares
+    Column("topology", JSON, nullable=False),
+    Column("first_seen_at", UtcDateTime, nullable=False),
+    Column("last_seen_at", UtcDateTime, nullable=False),
+    Column("vanished_at", UtcDateTime),
+    Index("ix_graph_revision_deployment_id_graph_id", "deployment_id", "graph_id"),
+)
+
+poll = Table(
+    "poll",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    _deployment_id(),
+    Column("kind", String(10), nullable=False),
+    Column("state", String(12), nullable=False),
+    Column("started_at", UtcDateTime, nullable=False),
+    Column("finished_at", UtcDateTime),
+    Column("threads_seen", Integer, nullable=False, default=0),
+    Column("threads_expected", Integer),
+    Column("states_read", Integer, nullable=False, default=0),
+    Column("states_wanted", Integer, nullable=False, default=0),
+    Column("requests", Integer, nullable=False, default=0),
+    Column("reasons", JSON, nullable=False, default=list),
+    Index("ix_poll_deployment_id_id", "deployment_id", "id"),
+)
+
+
+def _dictionary(name: str) -> Table:
+    return Table(
+        name,
+        metadata,
+        _primary_deployment_id(),
+        Column("id", Integer, primary_key=True),
+        Column("digest", String(32), nullable=False),
+        Column("content", JSON, nullable=False),
+        UniqueConstraint("deployment_id", "digest"),
+    )
+
+
+shape = _dictionary("shape")
+work = _dictionary("work")
+routes = _dictionary("routes")
+
+thread = Table(
+    "thread",
+    metadata,
+    _primary_deployment_id(),
+    Column("thread_id", String(255), primary_key=True),
+    Column("status", String(12), nullable=False),
+    Column("condition", String(20), nullable=False),
+    Column("stuck", Boolean, nullable=False, default=False),
+    Column("graph_id", String(255)),
+    Column("head_graph_id", String(255)),
+    Column("assistant_id", String(255)),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("updated_at", UtcDateTime, nullable=False),
+    Column("state_updated_at", UtcDateTime),
+    Column("row_shape_id", Integer),
+    Column("state_shape_id", Integer),
+    Column("work_id", Integer, nullable=False),
+    Column("routes_id", Integer),
+    Column("revision_id", BigId),
+    Column("seen_at", UtcDateTime, nullable=False),
+    Column("seen_poll_id", BigId, nullable=False),
+    Column("state_read_at", UtcDateTime),
+    Column("reading_is_current", Boolean, nullable=False, default=False),
+    Column("gone_at", UtcDateTime),
+    Column("metadata", JSON, nullable=False, default=dict),
+    Column("detail", JSON, nullable=False, default=dict),  # leaves, interrupts, checkpoint, runs: ids, never values
+    Index("ix_thread_deployment_id_updated_at", "deployment_id", "updated_at", "thread_id"),
+    Index("ix_thread_deployment_id_created_at", "deployment_id", "created_at", "thread_id"),
+    Index("ix_thread_deployment_id_condition", "deployment_id", "condition"),
+    Index("ix_thread_deployment_id_seen_poll_id", "deployment_id", "seen_poll_id"),
+)
+
+drain = Table(
+    "drain",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _deployment_id(),
+    Column("name", String(100), nullable=False, unique=True),
+    Column("spec", JSON, nullable=False),
+    Column("criteria_digest", String(24), nullable=False),
+    Column("criteria_version", Integer, nullable=False),
+    Column("managed_by_file", Boolean, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("observing_since", UtcDateTime),
+    Column("closed_at", UtcDateTime),
+    Column("holds_since", UtcDateTime),
+    Column("sweeps", Integer, nullable=False, default=0),
+    Column("regressed_since", UtcDateTime),
+    Column("drained_at", UtcDateTime),
+    Column("removed_at", UtcDateTime),
+    Index("ix_drain_deployment_id", "deployment_id"),
+)
+
+arrival = Table(
+    "arrival",
+    metadata,
+    _primary_deployment_id(),
+    Column("drain_id", Integer, ForeignKey("drain.id", ondelete="CASCADE"), primary_key=True),
+    Column("thread_id", String(255), primary_key=True),
+    Column("target", String(500), primary_key=True),
+    Column("seen_at", UtcDateTime, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),  # of the thread
+)
+
+evaluation = Table(
+    "evaluation",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    _deployment_id(),
+    Column("drain_id", Integer, ForeignKey("drain.id", ondelete="CASCADE"), nullable=False),
+    Column("poll_id", BigId),
+    Column("evaluated_at", UtcDateTime, nullable=False),
+    Column("criteria_version", Integer, nullable=False),
+    Column("verdict", String(10), nullable=False),
+    Column("answer", JSON, nullable=False),
+    Index("ix_evaluation_drain_id_id", "drain_id", "id"),
+)
+
+alarm = Table(
+    "alarm",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    _deployment_id(),
+    Column("code", String(40), nullable=False),
+    Column("sentence", String(500), nullable=False),
+    Column("count", Integer),
+    Column("first_seen_at", UtcDateTime, nullable=False),
+    Column("last_seen_at", UtcDateTime, nullable=False),
+    Column("cleared_at", UtcDateTime),
+    Index("ix_alarm_deployment_id_code", "deployment_id", "code"),
+)

@@ -1,0 +1,259 @@
+"""What the inventory answers: frozen dataclasses, the same for page, JSON and command line."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from app.facts.types import VersionReading
+
+SourceState = Literal["complete", "incomplete", "stale", "failed", "not_configured", "not_evaluated"]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStatus:
+    """How fresh and how whole one source is. ``since``: when it began to fail. ``sentence``: what to do about it."""
+
+    name: str
+    status: SourceState
+    as_of: datetime | None = None
+    age_seconds: int | None = None
+    expected: int | None = None
+    seen: int | None = None
+    since: datetime | None = None
+    sentence: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PollReason:
+    """Why a poll is not complete: a constant code and a sentence without anything that the server said."""
+
+    code: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class PollSummary:
+    """One poll. ``state``: running, complete, incomplete (kept what it saw, proves nothing), failed (could not ask)."""
+
+    id: int
+    kind: Literal["sweep", "scan"]
+    state: Literal["waiting", "running", "complete", "incomplete", "failed"]
+    started_at: datetime
+    finished_at: datetime | None
+    threads_seen: int
+    threads_expected: int | None
+    states_read: int
+    states_wanted: int
+    requests: int
+    reasons: tuple[PollReason, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionSummary:
+    """A graph as deployed at some time. ``vanished_at``: when the graph was first seen to be gone, or replaced."""
+
+    id: int
+    graph: str
+    assistant_id: str
+    hash: str
+    xray_hash: str
+    first_seen_at: datetime
+    last_seen_at: datetime
+    vanished_at: datetime | None
+    nodes: tuple[str, ...]
+    joins: tuple[str, ...]
+    deferred: tuple[str, ...]
+    fields: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """Something that a person should look at now. ``threads``: the API path of the threads behind it."""
+
+    id: int
+    deployment: str
+    code: str
+    sentence: str
+    count: int | None
+    first_seen_at: datetime
+    last_seen_at: datetime
+    threads: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentStatus:
+    """One deployment at a glance. ``capabilities`` maps a capability of the server to whether it has it."""
+
+    name: str
+    environment: str | None
+    url: str
+    as_of: datetime | None
+    total: int
+    statuses: Mapping[str, int]
+    conditions: Mapping[str, int]
+    sources: tuple[SourceStatus, ...]
+    current_poll: PollSummary | None
+    last_sweep: PollSummary | None
+    last_scan: PollSummary | None
+    polls: tuple[PollSummary, ...]
+    revisions: tuple[RevisionSummary, ...]
+    capabilities: Mapping[str, bool | str | None]
+    alarms: tuple[Alarm, ...]
+    unverified_idle: int
+    requests_per_minute: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """Counts of the threads that a filter lets through. A facet maps a value to its number of threads.
+
+    ``facets`` holds status, condition, pending, state_version, graph and age; ``fields`` is by field name, then by
+    presence. The buckets of ``state_version`` and of every field add up to ``total``. ``complete``: the last poll saw
+    everything.
+    """
+
+    deployment: str
+    as_of: datetime | None
+    poll: int | None
+    complete: bool
+    total: int
+    filters: Mapping[str, tuple[str, ...]]
+    facets: Mapping[str, Mapping[str, int] | Mapping[str, Mapping[str, int]]]
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadItem:
+    """One line of the list of threads."""
+
+    thread_id: str
+    graph_id: str | None
+    status: str
+    condition: str
+    pending: tuple[str, ...]
+    state_version: VersionReading
+    created_at: datetime
+    updated_at: datetime
+    seen_at: datetime
+    stuck: bool = False
+    assistant_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadPage:
+    """A page of threads, by key. ``next_cursor`` None: the end. ``total``: all that the filter lets through."""
+
+    items: tuple[ThreadItem, ...]
+    next_cursor: str | None
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class PendingEvidence:
+    """One pending node in the evidence report. ``deployed`` None: not known."""
+
+    node: str
+    ns: str
+    tasks: int
+    interrupts: int
+    cause: str
+    error_class: str | None
+    deployed: bool | None
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointEvidence:
+    """The head checkpoint: ids, time, how it came about."""
+
+    id: str
+    parent_id: str | None
+    created_at: datetime | None
+    source: str | None
+    step: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FieldEvidence:
+    """A field in row and state. None: that source cannot tell."""
+
+    row: str | None
+    state: str | None
+    kind: str | None
+    history_versions: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """Something to do. ``command`` can be copied; ``safe_to_repeat``: doing it twice harms nothing."""
+
+    text: str
+    command: str | None
+    safe_to_repeat: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What is the matter, in one sentence, and what to do next."""
+
+    code: str
+    sentence: str
+    next_steps: tuple[NextStep, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DrainMention:
+    """A drain that counts this thread, and what the thread means for it."""
+
+    name: str
+    disposition: str
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where the report comes from."""
+
+    source: str
+    read_at: datetime | None
+    graph_revision: str | None
+    revision_assumed: bool | None
+    schema_revision: str
+    saver: str | None
+    server_version: str | None
+    drainboard_version: str
+    ttl_expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known of one thread, without a single state value (``drainboard.evidence/1``). None: cannot tell."""
+
+    found: bool
+    deployment: str
+    environment: str | None
+    thread_id: str
+    diagnosis: Diagnosis
+    provenance: Provenance
+    graph_id: str | None = None
+    head_graph_id: str | None = None
+    assistant_id: str | None = None
+    status: str | None = None
+    condition: str | None = None
+    stuck: bool | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    checkpoint: CheckpointEvidence | None = None
+    history: Mapping[str, int | bool] | None = None
+    pending: tuple[PendingEvidence, ...] | None = None
+    unapplied: tuple[str, ...] | None = None
+    fields: Mapping[str, FieldEvidence] | None = None
+    undeclared_fields: int | None = None
+    conflicts: Mapping[str, str] | None = None
+    state_version: VersionReading | None = None
+    departures: tuple[Mapping[str, str], ...] | None = None
+    last_run: Mapping[str, str] | None = None
+    deploys: tuple[Mapping[str, str], ...] | None = None
+    traces: Mapping[str, str] | None = None
+    index: Mapping[str, bool] | None = None
+    drains: tuple[DrainMention, ...] = ()
+    schema: str = field(default="drainboard.evidence/1")

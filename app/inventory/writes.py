@@ -1,0 +1,385 @@
+"""Short writes. Every one may run twice; none makes a request."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Table, and_, delete, func, insert, or_, select, update
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.facts.topology import topology_hash
+from app.facts.types import Condition, Shape, ThreadFacts, Topology
+from app.inventory import tables
+from app.inventory.encode import (
+    Json,
+    detail_to_json,
+    digest,
+    routes_to_json,
+    shape_from_json,
+    shape_to_json,
+    topology_to_json,
+    work_to_json,
+)
+
+CURRENT = frozenset({"sync", "async"})
+
+
+@dataclass
+class Dictionaries:
+    """The dictionary entries of one deployment, as far as this process has met them."""
+
+    deployment_id: int
+    shapes: dict[int, Shape] = field(default_factory=dict)
+    works: dict[int, Json] = field(default_factory=dict)
+    routes: dict[int, Json] = field(default_factory=dict)
+    _ids: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    async def load(self, connection: AsyncConnection) -> None:
+        """Read the entries that are not here yet."""
+        await self._load(connection, tables.shape, self.shapes, shape_from_json)
+        await self._load(connection, tables.work, self.works, lambda raw: raw)
+        await self._load(connection, tables.routes, self.routes, lambda raw: raw)
+
+    async def shape_id(self, connection: AsyncConnection, shape: Shape | None) -> int | None:
+        """The id of a shape, made when it is new."""
+        if shape is None:
+            return None
+        found = await self._id(connection, tables.shape, shape_to_json(shape))
+        self.shapes.setdefault(found, shape)
+        return found
+
+    async def work_id(self, connection: AsyncConnection, facts: ThreadFacts) -> int:
+        """The id of what is pending on a thread."""
+        content = work_to_json(facts)
+        found = await self._id(connection, tables.work, content)
+        self.works.setdefault(found, content)
+        return found
+
+    async def routes_id(self, connection: AsyncConnection, facts: ThreadFacts) -> int | None:
+        """The id of what storage tells of a thread's routes."""
+        if facts.storage is None:
+            return None
+        content = routes_to_json(facts.storage)
+        found = await self._id(connection, tables.routes, content)
+        self.routes.setdefault(found, content)
+        return found
+
+    async def _load(
+        self, connection: AsyncConnection, table: Table, into: dict[int, Any], parse: Callable[[Json], Any]
+    ) -> None:
+        newest = max(into, default=0)
+        query = select(table.c.id, table.c.digest, table.c.content).where(
+            table.c.deployment_id == self.deployment_id, table.c.id > newest
+        )
+        for row in await connection.execute(query):
+            into[row.id] = parse(row.content)
+            self._ids[table.name, row.digest] = row.id
+
+    async def _id(self, connection: AsyncConnection, table: Table, content: Json) -> int:
+        """Look up or make an entry. The poll's lock keeps two writers of one deployment apart."""
+        key = digest(content)
+        if (found := self._ids.get((table.name, key))) is not None:
+            return found
+        mine = table.c.deployment_id == self.deployment_id
+        known = await connection.scalar(select(table.c.id).where(mine, table.c.digest == key))
+        if known is None:
+            known = 1 + (await connection.scalar(select(func.coalesce(func.max(table.c.id), 0)).where(mine)) or 0)
+            await connection.execute(
+                insert(table).values(deployment_id=self.deployment_id, id=known, digest=key, content=content)
+            )
+        self._ids[table.name, key] = known
+        return int(known)
+
+    def forget(self) -> None:
+        """After a write that was rolled back: what it made may not be there."""
+        self._ids.clear()
+        for entries in (self.shapes, self.works, self.routes):
+            entries.clear()
+
+
+def _insert(connection: AsyncConnection, table: Table) -> Any:
+    return (sqlite_insert if connection.dialect.name == "sqlite" else postgresql_insert)(table)
+
+
+async def ensure_deployment(connection: AsyncConnection, name: str, now: datetime) -> int:
+    """The id of a deployment, made when it is new."""
+    table = tables.deployment
+    statement = _insert(connection, table).values(
+        name=name, created_at=now, needs_sweep=True, capabilities={}, assistants={}
+    )
+    await connection.execute(statement.on_conflict_do_nothing(index_elements=["name"]))
+    found = await connection.scalar(select(table.c.id).where(table.c.name == name))
+    return int(found or 0)
+
+
+async def update_deployment(connection: AsyncConnection, deployment_id: int, **values: Any) -> None:
+    """Change facts about a deployment."""
+    await connection.execute(update(tables.deployment).where(tables.deployment.c.id == deployment_id).values(**values))
+
+
+# -- the lock of a deployment's poll -------------------------------------------------------------------------------
+
+
+async def take_lock(
+    connection: AsyncConnection, deployment_id: int, *, holder: str, now: datetime, lease: timedelta
+) -> datetime | None:
+    """Take or renew the lock; the time until which it is ours, or None when another holder has it."""
+    table = tables.deployment
+    until = now + lease
+    free = or_(table.c.lock_holder.is_(None), table.c.lock_until < now, table.c.lock_holder == holder)
+    done = await connection.execute(
+        update(table).where(table.c.id == deployment_id, free).values(lock_holder=holder, lock_until=until)
+    )
+    return until if done.rowcount else None
+
+
+async def release_lock(connection: AsyncConnection, deployment_id: int, *, holder: str) -> None:
+    """Give the lock back, if it is still ours."""
+    table = tables.deployment
+    await connection.execute(
+        update(table)
+        .where(table.c.id == deployment_id, table.c.lock_holder == holder)
+        .values(lock_holder=None, lock_until=None)
+    )
+
+
+# -- polls ---------------------------------------------------------------------------------------------------------
+
+
+async def begin_poll(connection: AsyncConnection, deployment_id: int, *, kind: str, now: datetime) -> int:
+    """A new poll that runs. Polls that a dead process left running are closed as failed."""
+    table = tables.poll
+    await connection.execute(
+        update(table)
+        .where(table.c.deployment_id == deployment_id, table.c.state == "running")
+        .values(state="failed", finished_at=now, reasons=[["interrupted", "The process that polled was stopped."]])
+    )
+    done = await connection.execute(
+        insert(table).values(deployment_id=deployment_id, kind=kind, state="running", started_at=now, reasons=[])
+    )
+    return int((done.inserted_primary_key or (0,))[0])
+
+
+async def update_poll(connection: AsyncConnection, poll_id: int, **values: Any) -> None:
+    """Progress or outcome of a poll."""
+    await connection.execute(update(tables.poll).where(tables.poll.c.id == poll_id).values(**values))
+
+
+# -- graph revisions -----------------------------------------------------------------------------------------------
+
+
+async def keep_revisions(
+    connection: AsyncConnection,
+    deployment_id: int,
+    topologies: Collection[Topology],
+    *,
+    kept: Collection[str],
+    now: datetime,
+) -> bool:
+    """Store what the graphs look like now; whether anything changed (a deploy). ``kept``: graphs that are deployed but
+    could not be drawn, whose last revision stays."""
+    table = tables.graph_revision
+    current = {
+        row.graph_id: row
+        for row in await connection.execute(
+            select(table)
+            .where(table.c.deployment_id == deployment_id, table.c.vanished_at.is_(None))
+            .order_by(table.c.id)
+        )
+    }
+    changed = False
+    for topology in topologies:
+        known = current.pop(topology.graph_id, None)
+        found = topology_hash(topology)
+        if known is not None and known.hash == found:
+            await connection.execute(
+                update(table).where(table.c.id == known.id).values(last_seen_at=now, xray_hash=topology.xray_hash)
+            )
+            continue
+        changed = True
+        if known is not None:
+            await connection.execute(update(table).where(table.c.id == known.id).values(vanished_at=now))
+        await connection.execute(
+            insert(table).values(
+                deployment_id=deployment_id,
+                graph_id=topology.graph_id,
+                assistant_id=topology.assistant_id,
+                hash=found,
+                xray_hash=topology.xray_hash,
+                topology=topology_to_json(topology),
+                first_seen_at=now,
+                last_seen_at=now,
+            )
+        )
+    for graph_id, known in current.items():
+        if graph_id not in kept:
+            changed = True
+            await connection.execute(update(table).where(table.c.id == known.id).values(vanished_at=now))
+    return changed
+
+
+# -- threads -------------------------------------------------------------------------------------------------------
+
+
+async def upsert_threads(
+    connection: AsyncConnection,
+    dictionaries: Dictionaries,
+    threads: Sequence[ThreadFacts],
+    *,
+    poll_id: int,
+) -> None:
+    """Write threads as they are known now."""
+    if not threads:
+        return
+    values = [await _thread_values(connection, dictionaries, facts, poll_id) for facts in threads]
+    statement = _insert(connection, tables.thread)
+    keys = ("deployment_id", "thread_id")
+    changes = {column.name: column for column in statement.excluded if column.name not in keys}
+    await connection.execute(statement.on_conflict_do_update(index_elements=list(keys), set_=changes), values)
+
+
+async def _thread_values(
+    connection: AsyncConnection, dictionaries: Dictionaries, facts: ThreadFacts, poll_id: int
+) -> dict[str, Any]:
+    row, state = facts.row, facts.state
+    return {
+        "deployment_id": dictionaries.deployment_id,
+        "thread_id": row.thread_id,
+        "status": row.status.value,
+        "condition": facts.condition.value,
+        "stuck": facts.stuck,
+        "graph_id": row.graph_id,
+        "head_graph_id": state.graph_id if state else None,
+        "assistant_id": row.assistant_id,
+        "created_at": row.created_at,
+        "updated_at": row.updated_at,
+        "state_updated_at": row.state_updated_at,
+        "row_shape_id": await dictionaries.shape_id(connection, row.shape),
+        "state_shape_id": await dictionaries.shape_id(connection, state.shape if state else None),
+        "work_id": await dictionaries.work_id(connection, facts),
+        "routes_id": await dictionaries.routes_id(connection, facts),
+        "revision_id": facts.revision_id,
+        "seen_at": facts.seen_at,
+        "seen_poll_id": poll_id,
+        "state_read_at": facts.state_read_at,
+        "reading_is_current": _reading_is_current(facts),
+        "gone_at": facts.gone_at,
+        "metadata": dict(row.metadata),
+        "detail": detail_to_json(facts),
+    }
+
+
+def _reading_is_current(facts: ThreadFacts) -> bool:
+    """Whether the state of a running thread is where it really is: every running run writes as it goes."""
+    if facts.state is None or facts.runs is None:
+        return False
+    return all(run.durability in CURRENT for run in facts.runs if run.status == "running")
+
+
+async def mark_seen(
+    connection: AsyncConnection, deployment_id: int, thread_ids: Sequence[str], *, poll_id: int, now: datetime
+) -> None:
+    """Threads that a poll listed and that did not move."""
+    table = tables.thread
+    for start in range(0, len(thread_ids), 500):
+        some = thread_ids[start : start + 500]
+        await connection.execute(
+            update(table)
+            .where(table.c.deployment_id == deployment_id, table.c.thread_id.in_(some))
+            .values(seen_poll_id=poll_id, seen_at=now)
+        )
+
+
+async def mark_gone(
+    connection: AsyncConnection, deployment_id: int, thread_ids: Sequence[str], *, now: datetime
+) -> None:
+    """Threads that the server says do not exist. What was known of them stays."""
+    table = tables.thread
+    for start in range(0, len(thread_ids), 500):
+        await connection.execute(
+            update(table)
+            .where(table.c.deployment_id == deployment_id, table.c.thread_id.in_(thread_ids[start : start + 500]))
+            .values(condition=Condition.GONE.value, gone_at=now, stuck=False)
+        )
+
+
+async def distrust_readings(connection: AsyncConnection, deployment_id: int, *, since: datetime) -> None:
+    """The graph changed while states were read: under which revision they were read since is not known."""
+    table = tables.thread
+    await connection.execute(
+        update(table)
+        .where(table.c.deployment_id == deployment_id, table.c.state_read_at >= since)
+        .values(revision_id=None)
+    )
+
+
+# -- alarms --------------------------------------------------------------------------------------------------------
+
+
+async def keep_alarms(
+    connection: AsyncConnection,
+    deployment_id: int,
+    found: Mapping[str, tuple[str, int | None]],
+    *,
+    clear: Collection[str],
+    now: datetime,
+) -> None:
+    """Raise or refresh alarms (``{code: (sentence, count)}``); those of ``clear`` that were not found end."""
+    table = tables.alarm
+    open_alarms = and_(table.c.deployment_id == deployment_id, table.c.cleared_at.is_(None))
+    for code, (sentence, count) in found.items():
+        done = await connection.execute(
+            update(table)
+            .where(open_alarms, table.c.code == code)
+            .values(sentence=sentence, count=count, last_seen_at=now)
+        )
+        if not done.rowcount:
+            await connection.execute(
+                insert(table).values(
+                    deployment_id=deployment_id,
+                    code=code,
+                    sentence=sentence,
+                    count=count,
+                    first_seen_at=now,
+                    last_seen_at=now,
+                )
+            )
+    ended = [code for code in clear if code not in found]
+    await connection.execute(update(table).where(open_alarms, table.c.code.in_(ended)).values(cleared_at=now))
+
+
+# -- drains --------------------------------------------------------------------------------------------------------
+
+
+async def upsert_drain(connection: AsyncConnection, values: Mapping[str, Any]) -> None:
+    """Write a drain by its name."""
+    statement = _insert(connection, tables.drain).values(**values)
+    changes = {key: value for key, value in values.items() if key not in ("name", "created_at")}
+    await connection.execute(statement.on_conflict_do_update(index_elements=["name"], set_=changes))
+
+
+async def update_drain(connection: AsyncConnection, drain_id: int, **values: Any) -> None:
+    """Change what is remembered of a drain."""
+    await connection.execute(update(tables.drain).where(tables.drain.c.id == drain_id).values(**values))
+
+
+async def keep_arrivals(connection: AsyncConnection, rows: Sequence[Mapping[str, Any]]) -> int:
+    """Store threads that were first seen at a target now; how many were new."""
+    new = 0
+    for row in rows:
+        statement = _insert(connection, tables.arrival).values(**row).on_conflict_do_nothing()
+        new += (await connection.execute(statement)).rowcount
+    return new
+
+
+async def forget_arrivals(connection: AsyncConnection, drain_id: int) -> None:
+    """The drain's criteria changed: its arrivals were about something else."""
+    await connection.execute(delete(tables.arrival).where(tables.arrival.c.drain_id == drain_id))
+
+
+async def add_evaluation(connection: AsyncConnection, values: Mapping[str, Any]) -> None:
+    """Store an answer, so that it can be explained later."""
+    await connection.execute(insert(tables.evaluation).values(**values))

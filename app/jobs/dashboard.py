@@ -1,0 +1,217 @@
+"""Questions of pages, API and command line to a running Drainboard, each answered with one value."""
+
+import re
+import uuid
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from app.clock import utc_now
+from app.drains.answers import Answer, BlockingThread
+from app.drains.evidence import Background, not_found, report
+from app.errors import BadRequest, NotFound
+from app.facts.types import Condition, ThreadFacts
+from app.inventory import reads
+from app.inventory.db import head_revision
+from app.inventory.freshness import read_polls, threads_source
+from app.inventory.reads import Filters
+from app.inventory.views import (
+    Alarm,
+    DeploymentStatus,
+    DrainMention,
+    Evidence,
+    Inventory,
+    PollSummary,
+    SourceStatus,
+    ThreadPage,
+)
+from app.jobs.readings import Readings
+from app.jobs.runtime import Runtime
+from app.settings import DeploymentSettings
+from app.version import VERSION
+
+_UUID = re.compile(r"^[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}$")
+
+
+class Dashboard:
+    """Answers what pages and API show. Raises ``NotFound`` and ``BadRequest``."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    # -- deployments ---------------------------------------------------------------------------------------------
+
+    async def deployments(self) -> tuple[DeploymentStatus, ...]:
+        """All deployments of the settings."""
+        return tuple([await self.deployment(found.name) for found in self._runtime.settings.deployments])
+
+    async def deployment(self, name: str) -> DeploymentStatus:
+        """One deployment, with its alarms, polls and graph revisions."""
+        settings, now = self._runtime.deployment(name), utc_now()
+        async with self._runtime.store.database.read() as connection:
+            row = await reads.find_deployment(connection, name)
+            if row is None:
+                raise NotFound(f"The deployment {name} was not taken up yet. Is the database the right one?")
+            polls = await read_polls(connection, row.id)
+            revisions = await reads.list_revisions(connection, row.id)
+            statuses = await reads.count_by(connection, row.id, "status")
+            conditions = await reads.count_by(connection, row.id, "condition")
+            source = threads_source(row, polls, poll_interval=settings.poll_interval, now=now)
+            return DeploymentStatus(
+                name=name,
+                environment=settings.environment,
+                url=settings.url,
+                as_of=source.as_of,
+                total=sum(statuses.values()),
+                statuses=statuses,
+                conditions=conditions,
+                sources=(source, _sweep_source(polls.complete_sweep, settings, now), *_unchecked(settings)),
+                current_poll=polls.running,
+                last_sweep=polls.complete_sweep,
+                last_scan=polls.complete_scan,
+                polls=await reads.list_polls(connection, row.id, limit=20),
+                revisions=revisions,
+                capabilities=row.capabilities,
+                alarms=await reads.list_alarms(connection, row.id, name),
+                unverified_idle=conditions.get(Condition.PRESUMED_SETTLED.value, 0),
+                requests_per_minute=settings.requests_per_minute,
+            )
+
+    async def alarms(self) -> tuple[Alarm, ...]:
+        """The alarms of all deployments, newest first."""
+        found = [alarm for status in await self.deployments() for alarm in status.alarms]
+        return tuple(sorted(found, key=lambda alarm: alarm.first_seen_at, reverse=True))
+
+    async def start_poll(self, name: str, full: bool) -> PollSummary:
+        """Start a scan, or a sweep when ``full``; a poll that runs already is answered with."""
+        return await self._runtime.start_poll(name, full=full)
+
+    async def poll(self, name: str, poll_id: int) -> PollSummary:
+        """One poll of a deployment."""
+        self._runtime.deployment(name)
+        async with self._runtime.store.database.read() as connection:
+            row = await reads.find_deployment(connection, name)
+            found = await reads.find_poll(connection, row.id, poll_id) if row is not None else None
+        if found is None:
+            raise NotFound(f"The deployment {name} has no poll {poll_id}.")
+        return found
+
+    # -- threads -------------------------------------------------------------------------------------------------
+
+    async def inventory(self, name: str, filters: Filters) -> Inventory:
+        """Counts by facet of the threads that the filters let through."""
+        settings = self._runtime.deployment(name)
+        async with self._runtime.store.database.read() as connection:
+            scope = await self._runtime.store.scope(connection, settings)
+            return await reads.get_inventory(connection, scope, filters, now=utc_now())
+
+    async def threads(self, name: str, filters: Filters, cursor: str | None, limit: int, sort: str) -> ThreadPage:
+        """A page of those threads."""
+        settings = self._runtime.deployment(name)
+        async with self._runtime.store.database.read() as connection:
+            scope = await self._runtime.store.scope(connection, settings)
+            return await reads.list_threads(
+                connection, scope, filters, cursor=cursor, limit=limit, sort=sort, now=utc_now()
+            )
+
+    async def evidence(self, name: str, thread_id: str, live: bool) -> Evidence:
+        """The evidence report of one thread; ``live`` reads the server now. An unknown thread is ``found=False``."""
+        settings, now = self._runtime.deployment(name), utc_now()
+        if not _UUID.match(thread_id):
+            raise BadRequest("A thread id on an Agent Server is a UUID, like 0190a3c2-7d11-7c33-a0f0-2b8f6c1d9e55.")
+        thread_id = str(uuid.UUID(thread_id))
+        store = self._runtime.store
+        async with store.database.read() as connection:
+            row = await reads.find_deployment(connection, name)
+            if row is None:
+                raise NotFound(f"The deployment {name} was not taken up yet. Is the database the right one?")
+            revisions = await reads.list_revisions(connection, row.id)
+            declared = await reads.list_declared_fields(connection, row.id)
+            dictionaries = store.dictionaries(row.id)
+            found = await reads.find_thread(connection, dictionaries, thread_id)
+            mentions: tuple[DrainMention, ...] = ()
+            if found is not None:
+                mentions = await self._runtime.drains.mentions(connection, row.id, thread_id, found[2], now=now)
+            background = Background(
+                deployment=name,
+                environment=settings.environment,
+                names=await store.names(connection, row.id, settings),
+                version_key=settings.state_version_key,
+                declared_fields=tuple(sorted(declared)),
+                revisions={revision.id: revision for revision in revisions},
+                schema_revision=head_revision(),
+                server_version=_text(row.capabilities.get("version")),
+                drainboard_version=VERSION,
+                live=live,
+            )
+        known = found[0] if found else None
+        facts = await self._read_now(settings, thread_id, known, background) if live else known
+        return not_found(thread_id, background) if facts is None else report(facts, mentions, background)
+
+    async def _read_now(
+        self, settings: DeploymentSettings, thread_id: str, known: ThreadFacts | None, background: Background
+    ) -> ThreadFacts | None:
+        """The thread as the server has it this moment. Nothing is stored: the next poll does that."""
+        server = await self._runtime.server(settings.name)
+        row = await server.thread(thread_id)
+        if row is None:
+            return known
+        current = {found.graph: found for found in background.revisions.values() if found.vanished_at is None}
+        readings = Readings(
+            server=server,
+            revisions=background.revisions,
+            current=current,
+            candidates={node for found in background.revisions.values() for node in found.nodes},
+            stuck_after=settings.stuck_after,
+        )
+        return await readings.read(row, known, with_runs=True, with_storage=True)
+
+    # -- drains --------------------------------------------------------------------------------------------------
+
+    async def drains(self) -> tuple[Answer, ...]:
+        """The answers of all drains."""
+        return await self._runtime.drains.answers(now=utc_now())
+
+    async def drain(self, name: str, max_age: timedelta | None = None) -> Answer:
+        """The answer of one drain, decided now. ``max_age`` can only tighten the drain's policy."""
+        return await self._runtime.drains.answer(name, now=utc_now(), max_age=max_age)
+
+    async def drain_threads(
+        self, name: str, disposition: str | None, cursor: str | None, limit: int, *, reason: str | None = None
+    ) -> tuple[tuple[BlockingThread, ...], str | None, int]:
+        """A page of a drain's threads, oldest first: items, next cursor, total."""
+        return await self._runtime.drains.threads(
+            name, disposition=disposition, reason=reason, cursor=cursor, limit=limit, now=utc_now()
+        )
+
+    async def evaluations(self, name: str) -> list[Mapping[str, object]]:
+        """The stored answers of a drain, newest first."""
+        return list(await self._runtime.drains.evaluations(name, limit=100))
+
+
+def _sweep_source(sweep: PollSummary | None, settings: DeploymentSettings, now: datetime) -> SourceStatus:
+    """The complete sweep as a source of its own: how old it is."""
+    if sweep is None:
+        return SourceStatus("sweep", "not_evaluated", sentence="No complete sweep yet.")
+    age = now - sweep.started_at
+    late = age > 2 * settings.sweep_interval + settings.poll_interval
+    return SourceStatus(
+        "sweep",
+        "stale" if late else "complete",
+        as_of=sweep.started_at,
+        age_seconds=int(age.total_seconds()),
+        expected=sweep.threads_expected,
+        seen=sweep.threads_seen,
+    )
+
+
+def _unchecked(settings: DeploymentSettings) -> tuple[SourceStatus, ...]:
+    sentence = "Configured, but this version of Drainboard cannot read it yet."
+    configured = {"traces": settings.langsmith is not None, "index": settings.thread_index is not None}
+    return tuple(
+        SourceStatus(name, "not_evaluated" if there else "not_configured", sentence=sentence if there else None)
+        for name, there in configured.items()
+    )
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,534 @@
+"""One poll of one deployment: collect, then write, page by page; at its end the drains move on.
+
+Killing the process at any point loses nothing that was committed, and never leaves a half-sweep that counts: a poll is
+complete only when its last write says so. No request is made while a transaction is open.
+"""
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal
+
+from sqlalchemy import ColumnElement, and_
+
+from app.clock import utc_now
+from app.drains.service import Drains, GreenNeed, Round
+from app.errors import SourceError, StoreError, Throttled
+from app.facts.types import Condition, RowFacts, ThreadFacts, Topology
+from app.inventory import reads, tables, writes
+from app.inventory.store import Store
+from app.inventory.views import PollSummary, RevisionSummary
+from app.jobs.listing import Walk, by_change, by_thread_id
+from app.jobs.readings import Readings, gather, moved
+from app.logs import get_logger
+from app.settings import DeploymentSettings
+from app.sources.agent_server.client import AgentServer, Assistant, GraphFailure
+from app.sources.agent_server.reduce import Reading
+
+LEASE = timedelta(seconds=60)
+HEARTBEAT = 15.0
+OVERLAP = timedelta(seconds=5)
+BATCH = 200
+LEAST_MASS = 20
+MASS_SHARE = 0.05
+ALARM_CONDITIONS = {
+    Condition.STRANDED: "{n} stranded: a node they wait at is not scheduled by the deployed graph. Answering them now loses "
+    "the answer.",
+    Condition.LOST: "{n} lost: a run went past what they waited for without doing it.",
+    Condition.UNREADABLE: "{n} cannot be read under the deployed graph's own schema.",
+    Condition.GRAPH_MISSING: "{n} belong to a graph that is not deployed.",
+    Condition.UNPLACED: "{n} failed or wait where no node can be named.",
+}
+
+log = get_logger("poll")
+
+
+@dataclass
+class Poll:
+    """The poll that runs: what it is, how far it got, and why it is not complete."""
+
+    id: int
+    deployment_id: int
+    kind: Literal["sweep", "scan"]
+    started_at: datetime
+    reasons: dict[str, str] = field(default_factory=dict)
+    alarms: dict[str, tuple[str, int | None]] = field(default_factory=dict)
+    seen: int = 0
+    expected: int | None = None
+    watermark: datetime | None = None
+    moved_ids: set[str] = field(default_factory=set)
+    asked: bool = False
+    assistants: dict[str, str] = field(default_factory=dict)
+    capabilities: dict[str, bool | str | None] = field(default_factory=dict)
+
+    def miss(self, code: str) -> None:
+        """Something was not seen: the poll is incomplete."""
+        self.reasons.setdefault(code, _REASONS[code])
+
+
+_REASONS = {
+    "row_malformed": "A thread's row could not be understood; it was left out.",
+    "order_unknown": "The server does not list threads in order of their ids, so rows may have been skipped.",
+    "graph_unreadable": "The drawing of a graph could not be read, so its nodes are not known.",
+    "deployed_meanwhile": "A graph was deployed while states were read; the next sweep reads them again.",
+    "throttled": "The server asked to slow down, and the poll was cut short.",
+    "source_failed": "The server could not be asked to the end.",
+    "database": "The database could not be written.",
+    "lease_lost": "Another process took over the poll.",
+}
+
+
+class Poller:
+    """Polls one deployment. One at a time, by a lock in the database that a dead holder loses."""
+
+    def __init__(self, settings: DeploymentSettings, store: Store, drains: Drains, server: AgentServer) -> None:
+        self.settings = settings
+        self._store = store
+        self._drains = drains
+        self._server = server
+        self._holder = secrets.token_hex(8)
+
+    async def poll(self, *, full: bool) -> PollSummary:
+        """One round. The first one, and one after a deploy or a new drain, is a sweep whatever was asked for."""
+        async with self._lock() as deployment_id:
+            poll = await self._begin(deployment_id, full=full)
+            log.info("poll.started", deployment=self.settings.name, poll=poll.id, kind=poll.kind)
+            before = self._server.requests
+            failure = await self._guarded(poll)
+            return await self._finish(poll, failure, requests=self._server.requests - before)
+
+    # -- beginning and ending ------------------------------------------------------------------------------------
+
+    async def _begin(self, deployment_id: int, *, full: bool) -> Poll:
+        now = utc_now()
+        async with self._store.database.write() as connection:
+            row = await reads.find_deployment(connection, self.settings.name)
+            swept = await reads.find_latest_poll(connection, deployment_id, kinds=("sweep",), states=("complete",))
+            sweep = full or swept is None or row is None or row.needs_sweep or row.watermark is None
+            kind: Literal["sweep", "scan"] = "sweep" if sweep else "scan"
+            poll_id = await writes.begin_poll(connection, deployment_id, kind=kind, now=now)
+        return Poll(poll_id, deployment_id, kind, now, watermark=row.watermark if row is not None else None)
+
+    async def _guarded(self, poll: Poll) -> SourceError | StoreError | None:
+        """Run the poll; a failure of the source is an outcome, and what was seen until then is kept."""
+        try:
+            await self._run(poll)
+        except Throttled as error:
+            poll.miss("throttled")
+            return error
+        except SourceError as error:
+            poll.miss("source_failed")
+            return error
+        except StoreError as error:
+            poll.miss("database")
+            return error
+        except BaseException:
+            self._store.dictionaries(poll.deployment_id).forget()
+            raise
+        return None
+
+    async def _finish(self, poll: Poll, failure: SourceError | StoreError | None, *, requests: int) -> PollSummary:
+        now = utc_now()
+        complete = not poll.reasons
+        state = "complete" if complete else "incomplete" if poll.asked else "failed"
+        self._store.dictionaries(poll.deployment_id).forget() if failure else None
+        async with self._store.database.write() as connection:
+            await self._raise_alarms(connection, poll, complete, now)
+            changes: dict[str, object] = {}
+            if isinstance(failure, SourceError):
+                row = await reads.find_deployment(connection, self.settings.name)
+                changes |= {
+                    "failing_since": (row.failing_since if row else None) or now,
+                    "failing_sentence": failure.message[:500],
+                }
+            elif failure is None:
+                changes |= {"failing_since": None, "failing_sentence": None}
+            if poll.asked:
+                changes |= {"assistants": poll.assistants}
+            if complete:
+                changes |= {"watermark": poll.watermark}
+                changes |= (
+                    {"needs_sweep": False, "capabilities": self._capabilities(poll)} if poll.kind == "sweep" else {}
+                )
+            if "deployed_meanwhile" in poll.reasons:
+                changes |= {"needs_sweep": True}
+            await writes.update_deployment(connection, poll.deployment_id, **changes)
+            reasons = [
+                [code, failure.message if failure and code in ("throttled", "source_failed", "database") else sentence]
+                for code, sentence in poll.reasons.items()
+            ]
+            await writes.update_poll(
+                connection,
+                poll.id,
+                state=state,
+                finished_at=now,
+                requests=requests,
+                threads_seen=poll.seen,
+                threads_expected=poll.expected,
+                reasons=reasons,
+            )
+        await self._drains.after_poll(
+            poll.deployment_id,
+            Round(poll.id, is_sweep=poll.kind == "sweep", is_complete=complete, as_of=poll.started_at),
+            utc_now(),
+        )
+        log.info(
+            "poll.finished",
+            deployment=self.settings.name,
+            poll=poll.id,
+            kind=poll.kind,
+            state=state,
+            seen=poll.seen,
+            requests=requests,
+            reasons=sorted(poll.reasons),
+        )
+        async with self._store.database.read() as connection:
+            found = await reads.find_poll(connection, poll.deployment_id, poll.id)
+        if found is None:
+            raise StoreError("The poll that just ran is not in the database. Was it replaced meanwhile?")
+        return found
+
+    def _capabilities(self, poll: Poll) -> dict[str, bool | str | None]:
+        return poll.capabilities | {"storage": self._server.has_storage, "count": self._server.has_count}
+
+    # -- the round -----------------------------------------------------------------------------------------------
+
+    async def _run(self, poll: Poll) -> None:
+        deployed = await self._server.deployed()
+        assistants = deployed.graphs
+        poll.asked = True
+        poll.assistants = dict(deployed.names)
+        if poll.kind == "sweep":
+            info = await self._server.info()
+            poll.capabilities = {"version": info.version, "langgraph_version": info.langgraph_version}
+        await self._notice_deploys(poll, assistants)
+        await self._prepare_reading(poll)
+        readings = await self._readings(poll)
+        if poll.kind == "sweep":
+            await self._sweep(poll, readings)
+        else:
+            await self._scan(poll, readings, down_to=poll.watermark)
+        for need in await self._drains.unblocked(poll.deployment_id, utc_now()):
+            await self._read_for_green(poll, readings, need)
+        if readings.done:
+            await self._check_no_deploy(poll, assistants)
+        await self._progress(poll, readings)
+
+    async def _prepare_reading(self, poll: Poll) -> None:
+        """Names that are kept in clear and renames to compare may have changed since the last poll."""
+        async with self._store.database.read() as connection:
+            names = await self._store.names(connection, poll.deployment_id, self.settings)
+            renames = {
+                (target["name"], target["new"])
+                for row in await reads.list_drains(connection)
+                if row.deployment_id == poll.deployment_id and row.closed_at is None
+                for target in row.spec["targets"]
+                if target["kind"] == "rename"
+            }
+        self._server.reading = Reading(
+            names=names,
+            version_keys=self.settings.all_version_keys,
+            renames=tuple(sorted(renames)),
+            metadata_keys=self.settings.metadata_keys,
+        )
+
+    async def _readings(self, poll: Poll) -> Readings:
+        async with self._store.database.read() as connection:
+            revisions = await reads.list_revisions(connection, poll.deployment_id)
+            drains = await reads.list_drains(connection)
+        candidates = {node for revision in revisions for node in revision.nodes}
+        for row in drains:
+            if row.deployment_id == poll.deployment_id:
+                candidates |= {target["name"] for target in row.spec["targets"] if target["kind"] == "node"}
+        return Readings(
+            server=self._server,
+            revisions={revision.id: revision for revision in revisions},
+            current={revision.graph: revision for revision in revisions if revision.vanished_at is None},
+            candidates=candidates,
+            stuck_after=self.settings.stuck_after,
+        )
+
+    # -- graphs --------------------------------------------------------------------------------------------------
+
+    async def _notice_deploys(self, poll: Poll, assistants: Sequence[Assistant]) -> None:
+        """Compare what is deployed with the last revisions; a deploy turns a scan into a sweep."""
+        current = await self._current_revisions(poll)
+        if poll.kind == "scan":
+            if await self._same_as(current, assistants, await self._watched_graphs(poll)):
+                return
+            poll.kind = "sweep"
+            async with self._store.database.write() as connection:
+                await writes.update_poll(connection, poll.id, kind="sweep")
+        found = await gather(self._server.topology(assistant) for assistant in assistants)
+        broken = {failure.graph_id for failure in found if isinstance(failure, GraphFailure)}
+        if broken:
+            poll.miss("graph_unreadable")
+        async with self._store.database.write() as connection:
+            changed = await writes.keep_revisions(
+                connection,
+                poll.deployment_id,
+                [topology for topology in found if isinstance(topology, Topology)],
+                kept=broken,
+                now=utc_now(),
+            )
+        if changed:
+            log.info("deploy.noticed", deployment=self.settings.name, poll=poll.id)
+
+    async def _check_no_deploy(self, poll: Poll, assistants: Sequence[Assistant]) -> None:
+        """Readings are tied to the revision they were made under: if it changed meanwhile, they are not trusted."""
+        again = (await self._server.deployed()).graphs
+        current = await self._current_revisions(poll)
+        same = await self._same_as(current, again, set(current)) if set(again) == set(assistants) else False
+        if not same:
+            poll.miss("deployed_meanwhile")
+            async with self._store.database.write() as connection:
+                await writes.distrust_readings(connection, poll.deployment_id, since=poll.started_at)
+
+    async def _current_revisions(self, poll: Poll) -> dict[str, RevisionSummary]:
+        async with self._store.database.read() as connection:
+            revisions = await reads.list_revisions(connection, poll.deployment_id)
+        return {found.graph: found for found in revisions if found.vanished_at is None}
+
+    async def _watched_graphs(self, poll: Poll) -> set[str]:
+        """The graphs with an open drain: a scan compares only these."""
+        async with self._store.database.read() as connection:
+            return {
+                row.spec["graph"]
+                for row in await reads.list_drains(connection)
+                if row.deployment_id == poll.deployment_id and row.closed_at is None
+            }
+
+    async def _same_as(
+        self, current: dict[str, RevisionSummary], assistants: Sequence[Assistant], watched: set[str]
+    ) -> bool:
+        """Whether the same graphs are deployed, and the watched ones look as they did."""
+        if {assistant.graph_id for assistant in assistants} != set(current):
+            return False
+        asked = [assistant for assistant in assistants if assistant.graph_id in watched]
+        hashes = await gather(self._server.drawing_hash(assistant) for assistant in asked)
+        return all(
+            found == current[assistant.graph_id].xray_hash for assistant, found in zip(asked, hashes, strict=True)
+        )
+
+    # -- going through the threads -------------------------------------------------------------------------------
+
+    async def _sweep(self, poll: Poll, readings: Readings) -> None:
+        first = await self._server.page(sort_by="updated_at", descending=True, offset=0, limit=1)
+        start = first.rows[0].updated_at if first.rows else None
+        poll.expected = await self._server.count()
+        walk = Walk()
+        async for rows in by_thread_id(self._server, walk, page_size=self.settings.page_size):
+            await self._take_in(poll, readings, rows, thorough=True)
+        poll.seen = walk.seen
+        await self._scan(poll, readings, down_to=start)
+        await self._reconcile(poll, readings)
+        for reason in walk.reasons:
+            poll.miss(reason)
+
+    async def _scan(self, poll: Poll, readings: Readings, *, down_to: datetime | None) -> None:
+        walk = Walk()
+        floor = down_to - OVERLAP if down_to is not None else None
+        async for rows in by_change(self._server, walk, page_size=self.settings.page_size, down_to=floor):
+            await self._take_in(poll, readings, rows, thorough=False)
+        if poll.kind == "scan":
+            poll.seen = walk.seen
+            await self._read_again(poll, readings)
+        poll.watermark = walk.newest or down_to
+        for reason in walk.reasons:
+            poll.miss(reason)
+
+    async def _read_again(self, poll: Poll, readings: Readings) -> None:
+        """Threads whose state could not be read last time, or not be trusted, although their row did not move."""
+        where = tables.thread.c.condition == Condition.UNREAD.value
+        async for known in self._by_condition(poll, where, limit=None):
+            left = [facts for facts in known if facts.row.thread_id not in readings.touched]
+            await self._write(poll, readings, await gather(readings.read(f.row, f) for f in left))
+
+    async def _take_in(self, poll: Poll, readings: Readings, rows: Sequence[RowFacts], *, thorough: bool) -> None:
+        """One page of rows: read the states that it needs, then write it in one transaction."""
+        async with self._store.database.read() as connection:
+            dictionaries = self._store.dictionaries(poll.deployment_id)
+            known = await reads.known_threads(connection, dictionaries, [row.thread_id for row in rows])
+        calls, unmoved = [], []
+        for row in rows:
+            before = known.get(row.thread_id)
+            if before is not None and before.row.created_at != row.created_at:
+                before = None
+            if row.thread_id in readings.touched and before is not None and not moved(row, before):
+                unmoved.append(row.thread_id)
+            elif readings.needs_state(row, before, thorough=thorough):
+                calls.append(readings.read(row, before))
+            elif before is not None and not moved(row, before) and before.row.shape == row.shape:
+                unmoved.append(row.thread_id)
+            else:
+                calls.append(readings.row_only(row, before, utc_now()))
+            if before is None or moved(row, before):
+                poll.moved_ids.add(row.thread_id)
+        threads = await gather(calls)
+        async with self._store.database.write() as connection:
+            await writes.upsert_threads(connection, dictionaries, threads, poll_id=poll.id)
+            await writes.mark_seen(connection, poll.deployment_id, unmoved, poll_id=poll.id, now=utc_now())
+        poll.seen += len(rows) if poll.kind == "sweep" and thorough else 0
+        await self._progress(poll, readings)
+
+    async def _reconcile(self, poll: Poll, readings: Readings) -> None:
+        """Ask by id for every thread that is remembered and was not listed: gone, or hidden from the listing."""
+        async with self._store.database.read() as connection:
+            waiting = await reads.count_threads(connection, poll.deployment_id, reads.was_not_settled())
+            unseen_waiting = await reads.count_threads(
+                connection,
+                poll.deployment_id,
+                and_(reads.was_not_settled(), tables.thread.c.seen_poll_id < poll.id),
+            )
+        hidden = gone = 0
+        after = ""
+        while True:
+            async with self._store.database.read() as connection:
+                ids = await reads.list_unseen(
+                    connection, poll.deployment_id, before_poll=poll.id, after=after, limit=BATCH
+                )
+            if not ids:
+                break
+            after = ids[-1]
+            rows = dict(zip(ids, await gather(self._server.thread(one) for one in ids), strict=True))
+            missing = [one for one, row in rows.items() if row is None]
+            there = [row for row in rows.values() if row is not None]
+            gone, hidden = gone + len(missing), hidden + len(there)
+            await self._take_in(poll, readings, there, thorough=False)
+            async with self._store.database.write() as connection:
+                await writes.mark_gone(connection, poll.deployment_id, missing, now=utc_now())
+        hidden += await self._missing_canaries(poll)
+        if hidden:
+            poll.alarms["canary_missing"] = (
+                f"{hidden} threads can be read by id but are not listed. Does the key see every thread?",
+                hidden,
+            )
+        if unseen_waiting > max(LEAST_MASS, MASS_SHARE * waiting) and gone:
+            poll.alarms["mass_disappearance"] = (
+                f"{unseen_waiting} of {waiting} threads that were not settled vanished between two sweeps. "
+                "Is it still the same server, key and store?",
+                unseen_waiting,
+            )
+
+    async def _missing_canaries(self, poll: Poll) -> int:
+        """Canaries of the settings that this sweep did not list."""
+        wanted = list(self.settings.canary_threads)
+        async with self._store.database.read() as connection:
+            listed = await reads.list_ids(
+                connection,
+                poll.deployment_id,
+                where=and_(
+                    tables.thread.c.thread_id.in_(wanted), tables.thread.c.seen_poll_id == poll.id, reads.is_alive()
+                ),
+                after="",
+                limit=len(wanted) + 1,
+            )
+        return len(set(wanted) - set(listed))
+
+    # -- what only a green verdict needs -------------------------------------------------------------------------
+
+    async def _read_for_green(self, poll: Poll, readings: Readings, need: GreenNeed) -> None:
+        """For a drain that nothing blocks: idle heads, busy threads, storage. Bounded; the rest stays unknown."""
+        scan = poll.kind == "scan"
+        budget = None if scan else self.settings.verify_idle_per_sweep
+        if need.idle_heads is not None:
+            async for known in self._by_condition(poll, need.idle_heads, limit=budget):
+                wanted = [f for f in known if not scan or f.row.thread_id in poll.moved_ids]
+                await self._write(poll, readings, await gather(readings.read(f.row, f) for f in wanted))
+        async for known in self._by_condition(poll, need.busy, limit=None):
+            await self._write(poll, readings, await gather(readings.read(f.row, f, with_runs=True) for f in known))
+        if need.storage is not None and self._server.has_storage is not False:
+            async for known in self._by_condition(poll, need.storage, limit=self.settings.verify_idle_per_sweep):
+                await self._write(
+                    poll,
+                    readings,
+                    await gather(readings.read(f.row, f, with_runs=True, with_storage=True) for f in known),
+                )
+
+    async def _by_condition(
+        self, poll: Poll, where: ColumnElement[bool], *, limit: int | None
+    ) -> AsyncIterator[list[ThreadFacts]]:
+        """Remembered threads by a condition, a batch at a time."""
+        after, left = "", limit
+        while left is None or left > 0:
+            async with self._store.database.read() as connection:
+                size = BATCH if left is None else min(BATCH, left)
+                ids = await reads.list_ids(connection, poll.deployment_id, where=where, after=after, limit=size)
+                known = await reads.known_threads(connection, self._store.dictionaries(poll.deployment_id), ids)
+            if not ids:
+                return
+            after = ids[-1]
+            left = None if left is None else left - len(ids)
+            yield list(known.values())
+
+    async def _write(self, poll: Poll, readings: Readings, threads: Sequence[ThreadFacts]) -> None:
+        async with self._store.database.write() as connection:
+            dictionaries = self._store.dictionaries(poll.deployment_id)
+            await writes.upsert_threads(connection, dictionaries, threads, poll_id=poll.id)
+        await self._progress(poll, readings)
+
+    # -- bookkeeping ---------------------------------------------------------------------------------------------
+
+    async def _progress(self, poll: Poll, readings: Readings) -> None:
+        async with self._store.database.write() as connection:
+            await writes.update_poll(
+                connection,
+                poll.id,
+                threads_seen=poll.seen,
+                threads_expected=poll.expected,
+                states_read=readings.done,
+                states_wanted=readings.wanted,
+            )
+
+    async def _raise_alarms(self, connection: object, poll: Poll, complete: bool, now: datetime) -> None:
+        counts = await reads.count_by(connection, poll.deployment_id, "condition")  # type: ignore[arg-type]
+        found = dict(poll.alarms)
+        for condition, sentence in ALARM_CONDITIONS.items():
+            if count := counts.get(condition.value, 0):
+                n = f"{count:,} thread is" if count == 1 and "{n} stranded" in sentence else _threads(count)
+                found[condition.value] = (sentence.format(n=n), count)
+        clear: Iterable[str] = ()
+        if complete:
+            clear = [condition.value for condition in ALARM_CONDITIONS]
+            clear += ["canary_missing"] if poll.kind == "sweep" else []
+        await writes.keep_alarms(connection, poll.deployment_id, found, clear=list(clear), now=now)  # type: ignore[arg-type]
+
+    @contextlib.asynccontextmanager
+    async def _lock(self) -> AsyncIterator[int]:
+        """The right to poll this deployment; waits while another has it, and renews itself."""
+        async with self._store.database.write() as connection:
+            deployment_id = await writes.ensure_deployment(connection, self.settings.name, utc_now())
+        while not await self._take(deployment_id):  # noqa: ASYNC110 - the other holder may be another process
+            await asyncio.sleep(0.5)
+        beat = asyncio.create_task(self._beat(deployment_id, asyncio.current_task()))
+        try:
+            yield deployment_id
+        finally:
+            beat.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await beat
+            with contextlib.suppress(StoreError):
+                async with self._store.database.write() as connection:
+                    await writes.release_lock(connection, deployment_id, holder=self._holder)
+
+    async def _take(self, deployment_id: int) -> bool:
+        async with self._store.database.write() as connection:
+            until = await writes.take_lock(connection, deployment_id, holder=self._holder, now=utc_now(), lease=LEASE)
+        return until is not None
+
+    async def _beat(self, deployment_id: int, owner: "asyncio.Task[object] | None") -> None:
+        """Renew the lock while the poll runs; if another has it, this poll must stop."""
+        while True:
+            await asyncio.sleep(HEARTBEAT)
+            if not await self._take(deployment_id):
+                log.warning("poll.lease_lost", deployment=self.settings.name)
+                if owner is not None:
+                    owner.cancel()
+                return
+
+
+def _threads(count: int) -> str:
+    return f"{count:,} thread" if count == 1 else f"{count:,} threads"

@@ -1,0 +1,158 @@
+"""Reading threads one by one: which need it, what the answers make of them. Requests only; nothing is written here."""
+
+import asyncio
+from collections.abc import Awaitable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from app.clock import utc_now
+from app.facts.conditions import judge_failure, judge_state, judge_unread, may_hold_work
+from app.facts.types import Condition, RowFacts, StateFacts, StateFailure, Status, ThreadFacts
+from app.inventory.views import RevisionSummary
+from app.sources.agent_server.client import AgentServer
+
+T = TypeVar("T")
+SURPRISES = frozenset({Condition.STRANDED, Condition.LOST, Condition.UNPLACED})
+
+
+@dataclass
+class Readings:
+    """What one poll reads of threads, under the graph revisions that were deployed when it began.
+
+    ``current`` maps a graph to its revision now, ``candidates`` are the node names an interrupt may have come from.
+    """
+
+    server: AgentServer
+    revisions: Mapping[int, RevisionSummary]
+    current: Mapping[str, RevisionSummary]
+    candidates: Collection[str]
+    stuck_after: timedelta
+    wanted: int = 0
+    done: int = 0
+    touched: set[str] = field(default_factory=set)
+
+    def needs_state(self, row: RowFacts, known: ThreadFacts | None, *, thorough: bool) -> bool:
+        """Whether the state must be asked. ``thorough``: a sweep, which reads again whatever is not settled."""
+        if known is None or moved(row, known):
+            return may_hold_work(row, known)
+        if known.condition in (Condition.UNREAD, Condition.GONE):
+            return may_hold_work(row, known) or known.condition is Condition.GONE
+        if not thorough:
+            return False
+        if known.condition is Condition.SETTLED:
+            return not self._proved_settled(known)
+        return known.condition not in (Condition.PRESUMED_SETTLED, Condition.NEVER_RAN) or may_hold_work(row, known)
+
+    def _proved_settled(self, known: ThreadFacts) -> bool:
+        """Whether a thread was seen settled under the revision that wrote its head, or under the one deployed now."""
+        revision = self.revisions.get(known.revision_id) if known.revision_id is not None else None
+        if revision is None or known.state is None:
+            return False
+        now = self.current.get(revision.graph)
+        if now is not None and now.id == revision.id:
+            return True
+        first = min((found.id for found in self.revisions.values() if found.graph == revision.graph), default=None)
+        wrote = known.state.created_at
+        return revision.id == first or (wrote is not None and wrote >= revision.first_seen_at)
+
+    async def row_only(self, row: RowFacts, known: ThreadFacts | None, now: datetime) -> ThreadFacts:
+        """A thread of which only the row is looked at in this poll."""
+        if known is not None and not moved(row, known) and known.condition is not Condition.GONE:
+            return replace(known, row=row, seen_at=now)
+        judged = judge_unread(row, known)
+        return ThreadFacts(row=row, seen_at=now, condition=judged.condition, leaves=judged.leaves)
+
+    async def read(
+        self, row: RowFacts, known: ThreadFacts | None, *, with_runs: bool = False, with_storage: bool = False
+    ) -> ThreadFacts:
+        """A thread with its state read now, and its active runs and storage where asked for."""
+        if known is not None and known.row.created_at != row.created_at:
+            known = None  # the same id, another thread
+        self.wanted += 1
+        self.touched.add(row.thread_id)
+        runs = await self.server.runs(row.thread_id) if with_runs and row.status is Status.BUSY else None
+        read_at = utc_now()
+        state = await self.server.state(row.thread_id)
+        self.done += 1
+        if isinstance(state, StateFailure):
+            return self._failed(row, known, state, read_at)
+        judged = judge_state(
+            row,
+            state,
+            runs=runs,
+            known=known,
+            candidates=self.candidates,
+            stuck_after=self.stuck_after,
+            now=read_at,
+        )
+        surprises = judged.condition in SURPRISES and (known is None or known.condition is not judged.condition)
+        if surprises and not await self._still_the_same(row):
+            judged = replace(judged, condition=Condition.UNREAD)
+        storage = await self.server.storage(row.thread_id) if with_storage else None
+        if storage is None and known is not None and not moved(row, known):
+            storage = known.storage
+        return ThreadFacts(
+            row=row,
+            seen_at=read_at,
+            condition=judged.condition,
+            leaves=judged.leaves,
+            state=state,
+            state_read_at=read_at,
+            revision_id=self._revision_of(row, state),
+            runs=runs,
+            storage=storage,
+            stuck=judged.stuck,
+        )
+
+    def _failed(
+        self, row: RowFacts, known: ThreadFacts | None, failure: StateFailure, read_at: datetime
+    ) -> ThreadFacts:
+        again = known is not None and known.failure is failure
+        failures = (known.failures if again and known else 0) + 1
+        judged = judge_failure(failure, failures, known)
+        return ThreadFacts(
+            row=row,
+            seen_at=read_at,
+            condition=judged.condition,
+            leaves=judged.leaves,
+            state=known.state if known is not None and not moved(row, known) else None,
+            failure=failure,
+            failures=failures,
+            gone_at=read_at if judged.condition is Condition.GONE else None,
+        )
+
+    async def _still_the_same(self, row: RowFacts) -> bool:
+        """Whether the row is still as it was listed: a run between the two calls explains most surprises."""
+        again = await self.server.thread(row.thread_id)
+        return again is not None and again.updated_at == row.updated_at and again.status is row.status
+
+    def _revision_of(self, row: RowFacts, state: StateFacts) -> int | None:
+        """The revision that the state was read under: the server reads with the graph of the thread's last run."""
+        graph = row.graph_id or state.graph_id
+        found = self.current.get(graph) if graph is not None else None
+        return found.id if found is not None else None
+
+
+def moved(row: RowFacts, known: ThreadFacts) -> bool:
+    """Whether a row is not the one that is remembered."""
+    before = known.row
+    return (row.created_at, row.updated_at, row.status, row.interrupts, row.graph_id) != (
+        before.created_at,
+        before.updated_at,
+        before.status,
+        before.interrupts,
+        before.graph_id,
+    )
+
+
+async def gather(awaitables: Iterable[Awaitable[T]]) -> list[T]:
+    """Run together; the first failure ends the others and is raised as itself."""
+    tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]
+    try:
+        return list(await asyncio.gather(*tasks))
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise

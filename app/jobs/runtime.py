@@ -1,0 +1,189 @@
+"""Drainboard in this process: the database, the deployments' servers, and polls that run in the background."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import httpx
+
+from app.clock import utc_now
+from app.drains.service import Drains
+from app.errors import DrainboardError, NotFound
+from app.inventory import reads, writes
+from app.inventory.db import Database
+from app.inventory.freshness import read_polls
+from app.inventory.store import Store
+from app.inventory.views import PollSummary
+from app.jobs.poll import Poller
+from app.logs import get_logger
+from app.settings import DeploymentSettings, Settings
+from app.sources.agent_server.client import AgentServer
+from app.sources.agent_server.reduce import Reading
+
+MAX_BACK_OFF = timedelta(minutes=5)
+START_WAIT = 5.0
+
+log = get_logger("runtime")
+
+
+@dataclass
+class _Running:
+    """A poll that runs in the background."""
+
+    task: "asyncio.Task[PollSummary]"
+    full: bool
+
+
+@dataclass
+class Runtime:
+    """Everything that is open while Drainboard runs. Make it with ``open_runtime``."""
+
+    settings: Settings
+    store: Store
+    drains: Drains
+    transport: Callable[[str], httpx.AsyncBaseTransport] | None = None
+    _servers: dict[str, AgentServer] = field(default_factory=dict)
+    _running: dict[str, _Running] = field(default_factory=dict)
+
+    def deployment(self, name: str) -> DeploymentSettings:
+        """The settings of a deployment. Raises ``NotFound``."""
+        found = self.settings.deployment(name)
+        if found is None:
+            known = ", ".join(deployment.name for deployment in self.settings.deployments) or "none"
+            raise NotFound(f"There is no deployment with the name {name[:100]!r}. Known: {known}.")
+        return found
+
+    async def server(self, name: str) -> AgentServer:
+        """The client of a deployment's Agent Server; the key is looked up on first use."""
+        if name not in self._servers:
+            deployment = self.deployment(name)
+            async with self.store.database.write() as connection:
+                deployment_id = await writes.ensure_deployment(connection, name, utc_now())
+                names = await self.store.names(connection, deployment_id, deployment)
+            self._servers[name] = AgentServer(
+                name=name,
+                url=deployment.url,
+                api_key=deployment.api_key(),
+                reading=Reading(names, deployment.all_version_keys, (), deployment.metadata_keys),
+                requests_per_minute=deployment.requests_per_minute,
+                concurrency=deployment.concurrency,
+                transport=self.transport(name) if self.transport else None,
+            )
+        return self._servers[name]
+
+    async def poll(self, name: str, *, full: bool) -> PollSummary:
+        """One round on a deployment, to its end."""
+        poller = Poller(self.deployment(name), self.store, self.drains, await self.server(name))
+        return await poller.poll(full=full)
+
+    async def start_poll(self, name: str, *, full: bool) -> PollSummary:
+        """Start a round in the background, and answer with it as soon as it has begun. One that runs already is answered
+        with, unless a sweep is asked for and it is a scan: then the sweep follows it."""
+        self.deployment(name)
+        running = self._running.get(name)
+        if running is not None and not running.task.done():
+            if running.full or not full:
+                return await self._begun(name, running.task)
+            await asyncio.wait([running.task])
+        task = asyncio.create_task(self.poll(name, full=full), name=f"poll {name}")
+        task.add_done_callback(_log_failure)
+        self._running[name] = _Running(task, full)
+        return await self._begun(name, task)
+
+    async def _begun(self, name: str, task: "asyncio.Task[PollSummary]") -> PollSummary:
+        """The poll as soon as it is in the database."""
+        waited = 0.0
+        while not task.done():
+            async with self.store.database.read() as connection:
+                row = await reads.find_deployment(connection, name)
+                polls = await read_polls(connection, row.id) if row is not None else None
+            if polls is not None and polls.running is not None:
+                return polls.running
+            if waited >= START_WAIT and polls is not None and polls.last is not None:
+                return polls.last
+            await asyncio.sleep(0.05)
+            waited += 0.05
+        return task.result()
+
+    async def keep_polling(self, name: str) -> None:
+        """Poll a deployment on its interval until cancelled; failures wait longer, up to five minutes."""
+        deployment, failures = self.deployment(name), 0
+        while True:
+            try:
+                running = self._running.get(name)
+                if running is not None and not running.task.done():
+                    await asyncio.wait([running.task])
+                summary = await self._await_poll(name, full=await self._sweep_is_due(deployment))
+                failures = 0 if summary.state == "complete" else failures + 1
+            except DrainboardError as error:
+                failures += 1
+                log.warning("poll.failed", deployment=name, code=error.code, message=error.message)
+            pause = deployment.poll_interval * (2 ** min(failures, 6) if failures else 1)
+            await asyncio.sleep(min(pause, max(MAX_BACK_OFF, deployment.poll_interval)).total_seconds())
+
+    async def _await_poll(self, name: str, *, full: bool) -> PollSummary:
+        task = asyncio.create_task(self.poll(name, full=full), name=f"poll {name}")
+        self._running[name] = _Running(task, full)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, DrainboardError):
+                await task
+            raise
+
+    async def _sweep_is_due(self, deployment: DeploymentSettings) -> bool:
+        async with self.store.database.read() as connection:
+            row = await reads.find_deployment(connection, deployment.name)
+            if row is None:
+                return True
+            swept = (await read_polls(connection, row.id)).complete_sweep
+        return swept is None or utc_now() - swept.started_at >= deployment.sweep_interval
+
+    async def close(self) -> None:
+        """End background polls, connections and the database."""
+        for running in self._running.values():
+            running.task.cancel()
+        await asyncio.gather(*(running.task for running in self._running.values()), return_exceptions=True)
+        for server in self._servers.values():
+            await server.aclose()
+        await self.store.database.close()
+
+
+def _log_failure(task: "asyncio.Task[PollSummary]") -> None:
+    if task.cancelled():
+        return
+    error = task.exception()
+    if isinstance(error, DrainboardError):
+        log.warning("poll.failed", code=error.code, message=error.message)
+    elif error is not None:
+        log.error("poll.crashed", kind=type(error).__name__)
+
+
+@contextlib.asynccontextmanager
+async def open_runtime(
+    settings: Settings,
+    *,
+    schedule: bool,
+    transport: Callable[[str], httpx.AsyncBaseTransport] | None = None,
+) -> AsyncIterator[Runtime]:
+    """Migrate the database, take up the settings' drains, and poll on schedule if asked to."""
+    database = Database(settings.resolved_database_url)
+    store = Store(database, settings.hash_key())
+    drains = Drains(settings, store)
+    runtime = Runtime(settings, store, drains, transport)
+    try:
+        await database.upgrade()
+        await drains.take_up(utc_now())
+        names = [deployment.name for deployment in settings.deployments] if schedule else []
+        tasks = [asyncio.create_task(runtime.keep_polling(name), name=f"schedule {name}") for name in names]
+        try:
+            yield runtime
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+    finally:
+        await runtime.close()

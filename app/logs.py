@@ -1,0 +1,35 @@
+"""Logs: a constant event name and fields; ids, never objects, payloads, tokens or an upstream's words."""
+
+import logging
+import sys
+
+import structlog
+
+# Libraries that would write an upstream's answer, an address with secrets or a statement with its parameters.
+_QUIET = ("langgraph_sdk", "httpx", "httpcore", "sqlalchemy", "aiosqlite", "stamina", "alembic", "langsmith", "urllib3")
+
+
+def configure(level: str = "info", *, as_json: bool = False) -> None:
+    """Set up logging for the process, to stderr."""
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.JSONRenderer()
+            if as_json
+            else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+    for name in _QUIET:
+        logging.getLogger(name).addHandler(logging.NullHandler())
+        logging.getLogger(name).propagate = False
+
+
+def get_logger(area: str) -> structlog.typing.FilteringBoundLogger:
+    """A logger; ``area`` is a field of every line."""
+    found: structlog.typing.FilteringBoundLogger = structlog.get_logger(area=area)
+    return found

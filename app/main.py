@@ -1,0 +1,130 @@
+"""The web application put together, and the command line's way in."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import httpx
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
+
+from app import metrics
+from app.api import routes as api
+from app.cli.main import run_with
+from app.clock import utc_now
+from app.errors import DrainboardError, StoreError
+from app.inventory.db import head_revision
+from app.jobs.dashboard import Dashboard
+from app.jobs.runtime import Runtime, open_runtime
+from app.logs import get_logger
+from app.settings import Settings
+from app.version import VERSION
+from app.web import routes as web
+from app.web.errors import error_page
+from app.web.render import SECURITY_HEADERS, STATIC, Pages
+
+log = get_logger("http")
+
+
+def create_app(
+    settings: Settings,
+    *,
+    schedule: bool = True,
+    open_notice: bool = False,
+    transport: Callable[[str], httpx.AsyncBaseTransport] | None = None,
+) -> FastAPI:
+    """Drainboard as an ASGI application. ``schedule``: poll in this process; ``transport``: of a deployment, for tests."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with open_runtime(settings, schedule=schedule, transport=transport) as runtime:
+            app.state.runtime = runtime
+            app.state.dashboard = Dashboard(runtime)
+            yield
+
+    app = FastAPI(
+        title="Drainboard",
+        version=VERSION,
+        summary="Can this old LangGraph node, state field or state version go?",
+        openapi_url="/api/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.state.pages = Pages(version=VERSION, open_notice=open_notice, clock=utc_now)
+    app.include_router(api.router)
+    app.include_router(web.router)
+    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    _add_probes(app)
+    _add_error_handlers(app)
+    return app
+
+
+def _add_probes(app: FastAPI) -> None:
+    @app.get("/healthz", include_in_schema=False)
+    async def healthz() -> JSONResponse:
+        return JSONResponse({"status": "ok"})
+
+    @app.get("/readyz", include_in_schema=False)
+    async def readyz(request: Request) -> JSONResponse:
+        runtime: Runtime = request.app.state.runtime
+        if await runtime.store.database.revision() != head_revision():
+            raise StoreError("The database's schema is not the one of this version. Run `drainboard db upgrade`.")
+        return JSONResponse({"status": "ready"})
+
+    @app.get("/metrics", include_in_schema=False)
+    async def metrics_(request: Request) -> Response:
+        dashboard: Dashboard = request.app.state.dashboard
+        body = metrics.render(await dashboard.deployments(), await dashboard.drains())
+        return Response(body, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _add_error_handlers(app: FastAPI) -> None:
+    """Every error has one shape: JSON below ``/api``, a page elsewhere. None repeats what the caller sent."""
+
+    @app.exception_handler(DrainboardError)
+    async def known(request: Request, error: DrainboardError) -> Response:
+        return _error(request, error.status, error.code, error.message)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        return _error(request, 422, "invalid", f"{place}: {first['msg']}. Correct it and ask again.")
+
+    @app.exception_handler(HTTPException)
+    async def http(request: Request, error: HTTPException) -> Response:
+        code, message = {
+            404: ("not_found", "There is nothing at this address. The routes are listed at /api/v1/openapi.json."),
+            405: ("method_not_allowed", "This address does not take that method. See /api/v1/openapi.json."),
+        }.get(error.status_code, ("http_error", "The request could not be served as it was sent."))
+        found = _error(request, error.status_code, code, message if _is_api(request) else None)
+        found.headers.update(error.headers or {})
+        return found
+
+    @app.exception_handler(Exception)
+    async def crash(request: Request, error: Exception) -> Response:
+        log.error("request.crashed", path=request.scope.get("route_path", "?"), kind=type(error).__name__)
+        message = (
+            "Something in Drainboard went wrong; its log has the kind. Nothing was changed."
+            if _is_api(request)
+            else None
+        )
+        return _error(request, 500, "internal", message)
+
+
+def _is_api(request: Request) -> bool:
+    return request.url.path.startswith(("/api/", "/healthz", "/readyz", "/metrics"))
+
+
+def _error(request: Request, status: int, code: str, message: str | None) -> Response:
+    if _is_api(request):
+        return JSONResponse(dict(api.error_body(code, message or "")), status, headers=dict(SECURITY_HEADERS))
+    return error_page(request, status=status, code=code, message=message)
+
+
+def run() -> None:
+    """The ``drainboard`` command."""
+    run_with(create_app)

@@ -1,0 +1,378 @@
+"""Settings: ``drainboard.toml``, then ``DRAINBOARD_<KEY>`` for top-level scalars. Unknown keys are errors.
+
+Secrets come by name, from the environment or a file; they are never in here, in the database or in a log.
+"""
+
+import os
+import re
+import secrets
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from app.errors import SettingsError
+
+DEFAULT_FILE = "drainboard.toml"
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([smhdw])\s*$")
+_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
+
+
+def parse_duration(raw: object) -> timedelta:
+    """``90d``, ``1h``, ``30s`` -> timedelta. Raises ``ValueError`` with a sentence."""
+    if isinstance(raw, timedelta):
+        found = raw
+    elif isinstance(raw, str) and (match := _DURATION.match(raw)):
+        found = timedelta(seconds=float(match.group(1)) * _UNITS[match.group(2)])
+    else:
+        raise ValueError("write a duration as a number and a unit, like 30s, 15m, 1h or 90d")
+    if found > timedelta(days=36500):
+        raise ValueError("a duration may be 36500d at most")
+    return found
+
+
+def _checked_name(raw: str) -> str:
+    if not _NAME.match(raw):
+        raise ValueError("use letters, digits, dot, dash and underscore, at most 100, and start with a letter or digit")
+    return raw
+
+
+def _checked_url(raw: str) -> str:
+    try:
+        parts = urlsplit(raw)
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and " " not in raw
+    except ValueError:
+        fine = False
+    if not fine:
+        raise ValueError("give an address like http://127.0.0.1:8123")
+    return raw.rstrip("/")
+
+
+Duration = Annotated[timedelta, BeforeValidator(parse_duration)]
+Name = Annotated[str, AfterValidator(_checked_name)]
+Url = Annotated[str, AfterValidator(_checked_url)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class LangSmithSettings(_Strict):
+    """Where this deployment's traces are."""
+
+    project: str
+    endpoint: str | None = None
+    api_key_env: str | None = None
+    sampling_rate: float = Field(default=1.0, gt=0, le=1)
+
+
+class ThreadIndexSettings(_Strict):
+    """The application's own list of threads."""
+
+    url_env: str | None = None
+    query: str | None = None
+
+
+class DeploymentSettings(_Strict):
+    """One Agent Server and the sources that belong to it."""
+
+    name: Name
+    environment: str | None = None
+    url: Url
+    api_key_env: str | None = None
+    api_key_file: Path | None = None
+    poll_interval: Duration = timedelta(seconds=30)
+    sweep_interval: Duration = timedelta(hours=1)
+    requests_per_minute: int = Field(default=1200, ge=1, le=1_000_000)
+    concurrency: int = Field(default=16, ge=1, le=256)
+    page_size: int = Field(default=200, ge=1, le=1000)
+    verify_idle_per_sweep: int = Field(default=1000, ge=0)
+    stuck_after: Duration = timedelta(minutes=15)
+    state_version_key: str = "state_version"
+    version_keys: tuple[str, ...] = ()
+    metadata_keys: tuple[str, ...] = ()
+    canary_threads: tuple[str, ...] = ()
+    langsmith: LangSmithSettings | None = None
+    thread_index: ThreadIndexSettings | None = None
+
+    @property
+    def all_version_keys(self) -> tuple[str, ...]:
+        """Every key that is read as a version, the deployment's main one first."""
+        return (self.state_version_key, *(key for key in self.version_keys if key != self.state_version_key))
+
+    def api_key(self) -> str | None:
+        """The key, looked up by name now. Raises ``SettingsError`` when the name leads nowhere."""
+        if self.api_key_env:
+            if not (found := os.environ.get(self.api_key_env)):
+                raise SettingsError(
+                    f"The deployment {self.name} takes its key from the environment variable {self.api_key_env}, "
+                    "which is not set. Set it, or remove api_key_env."
+                )
+            return found
+        if self.api_key_file:
+            try:
+                return self.api_key_file.read_text(encoding="utf-8").strip()
+            except OSError as error:
+                raise SettingsError(
+                    f"The deployment {self.name} takes its key from {self.api_key_file}, "
+                    f"which cannot be read ({error.strerror})."
+                ) from None
+        return None
+
+
+class RenameSettings(_Strict):
+    """A field that becomes another."""
+
+    old: str = Field(min_length=1)
+    new: str = Field(min_length=1)
+
+
+class RetentionSettings(_Strict):
+    """Settled threads that idle this long do not count."""
+
+    idle_for: Duration
+    reason: str = Field(min_length=1)
+
+
+class PopulationSettings(_Strict):
+    """Which threads a drain is about, beside its graph."""
+
+    metadata: dict[str, str] = Field(default_factory=dict)
+    created_before: datetime | None = None
+
+
+Source = Literal["threads", "traces", "index"]
+
+
+class PolicySettings(_Strict):
+    """What a drain asks of its evidence."""
+
+    max_age: Duration = timedelta(minutes=15)
+    sweep_max_age: Duration = timedelta(hours=24)
+    trace_window: Duration = timedelta(hours=72)
+    soak_sweeps: int = Field(default=2, ge=1, le=1000)
+    soak_hold: Duration = timedelta(hours=1)
+    require: tuple[Source, ...] | None = None
+    retention: RetentionSettings | None = None
+    missing_version: Literal["old", "unaffected"] = "old"
+    neither: Literal["clear", "block"] = "clear"
+    accept: tuple[str, ...] = ()
+    attestations: tuple[str, ...] = ()
+
+
+class DrainSettings(_Strict):
+    """One tracked removal, as the settings file writes it."""
+
+    name: Name
+    deployment: Name
+    graph: str = Field(min_length=1)
+    owner: str | None = None
+    phase: Literal["additive", "observing", "removing", "closed"] = "observing"
+    remove_nodes: tuple[str, ...] = ()
+    rename_fields: tuple[RenameSettings, ...] = ()
+    require_kinds: dict[str, Literal["boolean", "integer", "number", "text", "list", "object"]] = Field(
+        default_factory=dict
+    )
+    remove_fields: tuple[str, ...] = ()
+    erase_fields: tuple[str, ...] = ()
+    minimum_versions: dict[str, Annotated[int, Field(ge=0, le=9999)]] = Field(default_factory=dict)
+    minimum_state_version: Annotated[int, Field(ge=0, le=9999)] | None = None
+    newest_versions: dict[str, Annotated[int, Field(ge=0, le=9999)]] = Field(default_factory=dict)
+    intake_closed_at: datetime | None = None
+    population: PopulationSettings = Field(default_factory=PopulationSettings)
+    policy: PolicySettings = Field(default_factory=PolicySettings)
+
+    @model_validator(mode="after")
+    def _has_a_target(self) -> Self:
+        targets = (
+            self.remove_nodes,
+            self.rename_fields,
+            self.require_kinds,
+            self.remove_fields,
+            self.erase_fields,
+            self.minimum_versions,
+        )
+        if not any(targets) and self.minimum_state_version is None:
+            raise ValueError("a drain needs something to remove: remove_nodes, rename_fields, minimum_versions …")
+        return self
+
+    @model_validator(mode="after")
+    def _times_have_a_zone(self) -> Self:
+        for when in (self.intake_closed_at, self.population.created_before):
+            if when is not None and when.tzinfo is None:
+                raise ValueError("write times with a zone, like 2026-12-01T00:00:00Z")
+        return self
+
+
+class SignInSettings(_Strict):
+    """Who may look. Only ``open`` exists so far: everybody who reaches the address."""
+
+    mode: Literal["open"] = "open"
+
+
+class Settings(BaseSettings):
+    """All settings. ``home`` is the folder of the settings file; relative paths start there."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="DRAINBOARD_", extra="forbid", frozen=True, hide_input_in_errors=True, env_ignore_empty=True
+    )
+
+    database_url: str = "sqlite+aiosqlite:///drainboard.db"
+    key_file: Path = Path("drainboard.key")
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    deployments: tuple[DeploymentSettings, ...] = ()
+    drains: tuple[DrainSettings, ...] = ()
+    sign_in: SignInSettings = Field(default_factory=SignInSettings)
+    home: Path = Path()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """First what the command line says, then the environment, then the file."""
+        return init_settings, _ScalarEnv(settings_cls), TomlConfigSettingsSource(settings_cls, _file.current)
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        _unique("deployment", [deployment.name for deployment in self.deployments])
+        _unique("drain", [drain.name for drain in self.drains])
+        by_name = {deployment.name: deployment for deployment in self.deployments}
+        for drain in self.drains:
+            if (deployment := by_name.get(drain.deployment)) is None:
+                raise ValueError(f"the drain {drain.name} names the deployment {drain.deployment}, which is not there")
+            _fits_deployment(drain, deployment)
+        return self
+
+    def deployment(self, name: str) -> DeploymentSettings | None:
+        """The settings of a deployment, or None."""
+        return next((deployment for deployment in self.deployments if deployment.name == name), None)
+
+    @property
+    def resolved_database_url(self) -> str:
+        """The database's address, with a relative SQLite file made absolute from the settings' folder."""
+        prefix = "sqlite+aiosqlite:///"
+        if not self.database_url.startswith(prefix):
+            return self.database_url
+        path = Path(self.database_url.removeprefix(prefix))
+        return prefix + str(path if path.is_absolute() else (self.home / path).absolute())
+
+    def hash_key(self) -> bytes:
+        """The key for keyed hashes; made on first use, shared by web and workers."""
+        path = self.key_file if self.key_file.is_absolute() else self.home / self.key_file
+        try:
+            if not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                _write_private(path, secrets.token_hex(32))
+            key = path.read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise SettingsError(
+                f"The key file {path} cannot be read or made ({error.strerror}). Set key_file to a writable place."
+            ) from None
+        if len(key) < 32:
+            raise SettingsError(f"The key file {path} is too short. Remove it to have a new one made.")
+        return key.encode()
+
+
+def _fits_deployment(drain: DrainSettings, deployment: DeploymentSettings) -> None:
+    if unknown := sorted(set(drain.minimum_versions) - set(deployment.all_version_keys)):
+        raise ValueError(
+            f"the drain {drain.name} has a minimum for {unknown[0]}, which is neither state_version_key nor one of "
+            f"version_keys of {deployment.name}"
+        )
+    if unknown := sorted(set(drain.population.metadata) - set(deployment.metadata_keys)):
+        raise ValueError(
+            f"the drain {drain.name} selects by the metadata key {unknown[0]}, which is not one of metadata_keys "
+            f"of {deployment.name}"
+        )
+
+
+class _ScalarEnv(PydanticBaseSettingsSource):
+    """``DRAINBOARD_<KEY>`` for top-level scalars only."""
+
+    KEYS = ("database_url", "key_file", "log_level")
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002
+        """Part of pydantic-settings' interface."""
+        return os.environ.get(f"DRAINBOARD_{field_name.upper()}") or None, field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        """All scalars that the environment sets."""
+        found = {key: os.environ.get(f"DRAINBOARD_{key.upper()}") for key in self.KEYS}
+        return {key: value for key, value in found.items() if value}
+
+
+class _File:
+    """The settings file that is being read; pydantic-settings takes it through a class method only."""
+
+    current: Path | None = None
+
+
+_file = _File()
+
+
+def load_settings(path: Path | None = None, **overrides: Any) -> Settings:
+    """Read the settings. ``path`` defaults to ``DRAINBOARD_CONFIG``, then ``drainboard.toml`` here, if there is one.
+
+    Raises ``SettingsError``: one sentence that names the file and the key, and never a value.
+    """
+    named = path or (Path(found) if (found := os.environ.get("DRAINBOARD_CONFIG")) else None)
+    if named is not None and not named.is_file():
+        raise SettingsError(f"There is no settings file at {named}. Check DRAINBOARD_CONFIG.")
+    file = named or (Path(DEFAULT_FILE) if Path(DEFAULT_FILE).is_file() else None)
+    _file.current = file
+    try:
+        home: dict[str, Any] = {"home": file.parent.absolute()} if file else {}
+        return Settings(**home, **overrides)
+    except ValidationError as error:
+        raise SettingsError(f"{file or 'Settings'}: {_sentence(error)}.") from None
+    except ValueError as error:  # TOML that does not parse; tomllib's message has a line and no content
+        raise SettingsError(f"{file} is not valid TOML: {error}.") from None
+    except OSError as error:
+        raise SettingsError(f"{file} cannot be read ({error.strerror}).") from None
+    finally:
+        _file.current = None
+
+
+def _sentence(error: ValidationError) -> str:
+    """The first complaint, with the path of its key. Pydantic is told to leave inputs out."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    key = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        return f"the key {key} is unknown. Check its spelling and its table"
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{key}: {message}" if key else message
+
+
+def _unique(what: str, names: list[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ValueError(f"there are two {what}s with the name {name}")
+        seen.add(name)
+
+
+def _write_private(path: Path, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text + "\n")
+
+
+def quick_deployment(name: str, url: str, **more: Any) -> Mapping[str, object]:
+    """The settings of a deployment that the command line names (``--url``, ``--demo``)."""
+    key = {"api_key_env": "DRAINBOARD_API_KEY"} if os.environ.get("DRAINBOARD_API_KEY") else {}
+    return {"name": name, "url": url, **key, **more}

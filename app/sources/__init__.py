@@ -1,0 +1,1 @@
+"""Where facts come from. Raw payloads never leave this package; what leaves is a dataclass of ``facts/types.py``."""

@@ -1,0 +1,424 @@
+"""Asks the Agent Server, politely, and hands out facts. Reads only.
+
+Every method raises ``SourceError`` with a sentence that says what to do and quotes nothing of the answer, or
+``Throttled`` when the server keeps asking to slow down. A thread's own failure is an outcome, not an exception.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import httpx
+import orjson
+import stamina
+from aiolimiter import AsyncLimiter
+from langgraph_sdk.client import LangGraphClient
+
+from app.errors import SourceError, Throttled
+from app.facts.types import RowFacts, RunFacts, StateFacts, StateFailure, StorageFacts, Topology
+from app.sources.agent_server.reduce import (
+    Malformed,
+    Reading,
+    reduce_drawing,
+    reduce_graph,
+    reduce_row,
+    reduce_runs,
+    reduce_state,
+    reduce_storage,
+)
+
+ROW_FIELDS = ["thread_id", "created_at", "updated_at", "state_updated_at", "metadata", "status", "values", "interrupts"]
+MAX_ASSISTANTS = 1000  # a page
+MAX_NAMES = 500
+_GRAPH_NOT_FOUND = re.compile(r"^Graph .{1,300} not found", re.DOTALL)
+_ACTIVE: tuple[Literal["running", "pending"], ...] = ("running", "pending")
+_PASSING = frozenset({408, 425, 502, 503, 504})
+_ATTEMPTS = 4
+_LONGEST_WAIT = 30.0
+_FAILED_IN_A_ROW = 20  # state calls: then it is the server and not the threads
+
+SortBy = Literal["thread_id", "updated_at"]
+
+
+@dataclass(frozen=True, slots=True)
+class RowPage:
+    """One page of ``threads.search``. ``size`` counts what the server sent, ``malformed`` what could not be read."""
+
+    rows: tuple[RowFacts, ...]
+    size: int
+    malformed: int
+
+
+@dataclass(frozen=True, slots=True)
+class GraphFailure:
+    """A graph whose drawing or schemas could not be read."""
+
+    graph_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Assistant:
+    """The assistant whose drawing stands for a graph."""
+
+    graph_id: str
+    assistant_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deployed:
+    """The graphs that are deployed, one assistant for each, and the names of assistants by id (bounded)."""
+
+    graphs: tuple[Assistant, ...]
+    names: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    """What ``/info`` says; None where the server does not say."""
+
+    version: str | None
+    langgraph_version: str | None
+
+
+class AgentServer:
+    """One deployment's Agent Server. Use as an async context manager, or call ``aclose``."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        url: str,
+        api_key: str | None,
+        reading: Reading,
+        requests_per_minute: int,
+        concurrency: int,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._name = name
+        self._url = url
+        self.reading = reading
+        headers = {"User-Agent": "drainboard"} | ({"x-api-key": api_key} if api_key else {})
+        self._http = httpx.AsyncClient(
+            base_url=url,
+            headers=headers,
+            timeout=httpx.Timeout(connect=5, read=60, write=30, pool=60),
+            follow_redirects=False,
+            transport=transport,
+            limits=httpx.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
+        )
+        self._client = LangGraphClient(self._http)
+        self._limiter = _limiter(requests_per_minute)
+        self._gate = asyncio.Semaphore(concurrency)
+        self.requests = 0
+        self.throttled = 0
+        self._failed_in_a_row = 0
+        self.has_storage: bool | None = None
+        self.has_count: bool | None = None
+
+    async def __aenter__(self) -> "AgentServer":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    # -- the whole server ----------------------------------------------------------------------------------------
+
+    async def info(self) -> ServerInfo:
+        """Versions, where the server says them. Not having ``/info`` is no failure; not answering is."""
+        try:
+            raw = await self._ask(lambda: self._client.http.get("/info"))
+        except _Refused:
+            return ServerInfo(None, None)
+        info = raw if isinstance(raw, dict) else {}
+        return ServerInfo(_short(info.get("version")), _short(info.get("langgraph_py_version")))
+
+    async def deployed(self) -> Deployed:
+        """The graphs that are deployed, each with the server's own assistant, else the first by id."""
+        chosen: dict[str, tuple[bool, str]] = {}
+        names: dict[str, str] = {}
+        offset = 0
+        while True:
+            page = await self._whole(partial(self._client.assistants.search, limit=MAX_ASSISTANTS, offset=offset))
+            if not isinstance(page, list):
+                raise self._nonsense()
+            for raw in page:
+                _choose(chosen, names, raw)
+            offset += len(page)
+            if len(page) < MAX_ASSISTANTS:
+                graphs = tuple(Assistant(graph, assistant) for graph, (_, assistant) in sorted(chosen.items()))
+                return Deployed(graphs, names)
+
+    async def topology(self, assistant: Assistant) -> Topology | GraphFailure:
+        """A graph as deployed now. A graph that cannot be drawn is an outcome: it does not take the others down."""
+        client, one = self._client.assistants, assistant.assistant_id
+        try:
+            xray = await self._ask(lambda: client.get_graph(one, xray=True))
+            plain = await self._ask(lambda: client.get_graph(one))
+            schemas = await self._ask(lambda: client.get_schemas(one))
+            return reduce_graph(assistant.graph_id, one, plain=plain, xray=xray, schemas=schemas)
+        except (_Refused, Malformed):
+            return GraphFailure(assistant.graph_id)
+
+    async def drawing_hash(self, assistant: Assistant) -> str | GraphFailure:
+        """The hash of the drawing with inner nodes: one request that tells whether a graph was deployed anew."""
+        try:
+            raw = await self._ask(lambda: self._client.assistants.get_graph(assistant.assistant_id, xray=True))
+            return reduce_drawing(raw)
+        except (_Refused, Malformed):
+            return GraphFailure(assistant.graph_id)
+
+    # -- threads -------------------------------------------------------------------------------------------------
+
+    async def page(self, *, sort_by: SortBy, descending: bool, offset: int, limit: int) -> RowPage:
+        """One page of rows. A row that cannot be read is counted, and the rest is kept."""
+        raw = await self._whole(
+            lambda: self._client.threads.search(
+                limit=limit,
+                offset=offset,
+                sort_by=sort_by,
+                sort_order="desc" if descending else "asc",
+                select=ROW_FIELDS,  # type: ignore[arg-type]
+            )
+        )
+        if not isinstance(raw, list):
+            raise self._nonsense()
+        rows = []
+        for item in raw:
+            try:
+                rows.append(reduce_row(item, self.reading))
+            except Malformed:
+                continue
+        return RowPage(tuple(rows), len(raw), len(raw) - len(rows))
+
+    async def count(self) -> int | None:
+        """How many threads the server counts; None when it cannot count. An alarm, never a proof."""
+        try:
+            raw = await self._ask(self._client.threads.count)
+        except _Refused:
+            self.has_count = False
+            return None
+        self.has_count = isinstance(raw, int)
+        return raw if isinstance(raw, int) and not isinstance(raw, bool) else None
+
+    async def thread(self, thread_id: str) -> RowFacts | None:
+        """A thread's row by id; None when the server says that there is none."""
+        try:
+            raw = await self._ask(lambda: self._client.threads.get(thread_id))
+            return reduce_row(raw, self.reading)
+        except _Refused as refused:
+            if refused.status == httpx.codes.NOT_FOUND:
+                return None
+            raise self._source_error(refused) from None
+        except Malformed:
+            raise self._nonsense() from None
+
+    async def state(self, thread_id: str) -> StateFacts | StateFailure:
+        """The head checkpoint under the graph deployed now, down through subgraphs."""
+        try:
+            raw = await self._ask(lambda: self._client.threads.get_state(thread_id, subgraphs=True))
+            self._failed_in_a_row = 0
+            return reduce_state(raw, self.reading)
+        except _Refused as refused:
+            return await self._state_failure(thread_id, refused)
+        except Malformed:
+            return StateFailure.LASTING
+        except (_Passing, _Nonsense):
+            self._failed_in_a_row += 1
+            if self._failed_in_a_row >= _FAILED_IN_A_ROW:
+                raise
+            return StateFailure.PASSING
+
+    async def _state_failure(self, thread_id: str, refused: "_Refused") -> StateFailure:
+        if refused.status == httpx.codes.NOT_FOUND:
+            if refused.graph_not_found:
+                return StateFailure.GRAPH_MISSING
+            gone = await self.thread(thread_id) is None
+            return StateFailure.THREAD_MISSING if gone else StateFailure.PASSING
+        return StateFailure.PASSING if refused.status in _PASSING else StateFailure.LASTING
+
+    async def runs(self, thread_id: str) -> tuple[RunFacts, ...] | None:
+        """The active runs of a thread; None when the server would not say."""
+        fields: list[Any] = ["run_id", "status", "created_at", "kwargs"]
+        found: list[RunFacts] = []
+        try:
+            for status in _ACTIVE:
+                ask = partial(self._client.runs.list, thread_id, limit=100, status=status, select=fields)
+                found.extend(reduce_runs(await self._ask(ask)))
+        except (_Refused, _Passing, _Nonsense, Malformed):
+            return None
+        return tuple(found)
+
+    async def storage(self, thread_id: str) -> StorageFacts | None:
+        """Which channels the thread's checkpoints ever held; None when the server cannot tell (404, 501, old)."""
+        if self.has_storage is False:
+            return None
+        try:
+            raw = await self._ask(lambda: self._client.http.get(f"/threads/{thread_id}/storage"))
+            facts = reduce_storage(raw, self.reading)
+        except _Refused as refused:
+            if refused.status == httpx.codes.NOT_IMPLEMENTED:
+                self.has_storage = False
+            return None
+        except (_Passing, _Nonsense, Malformed):
+            return None
+        self.has_storage = True
+        return facts
+
+    # -- asking --------------------------------------------------------------------------------------------------
+
+    async def _whole(self, call: Callable[[], Awaitable[Any]]) -> Any:
+        """Ask for something that must be there: a refusal is the source's failure."""
+        try:
+            return await self._ask(call)
+        except _Refused as refused:
+            raise self._source_error(refused) from None
+
+    async def _ask(self, call: Callable[[], Awaitable[Any]]) -> Any:
+        """Ask once, or again where the failure may pass. Raises ``_Refused`` for an answer that will stay."""
+        async for attempt in stamina.retry_context(
+            on=_wait_for, attempts=_ATTEMPTS, timeout=120, wait_initial=0.2, wait_max=_LONGEST_WAIT, wait_jitter=0.3
+        ):
+            with attempt:
+                return await self._once(call)
+        raise AssertionError("stamina returns or raises")  # pragma: no cover
+
+    async def _once(self, call: Callable[[], Awaitable[Any]]) -> Any:
+        async with self._gate, self._limiter:
+            self.requests += 1
+            try:
+                return await call()
+            except httpx.HTTPStatusError as error:
+                raise self._status_error(error.response) from None
+            except httpx.TimeoutException:
+                raise _Passing(f"{self._where} did not answer in time. Is it overloaded?") from None
+            except httpx.TransportError:
+                raise _Passing(f"{self._where} cannot be reached. Is it running, and is the address right?") from None
+            except (orjson.JSONDecodeError, UnicodeDecodeError):
+                raise self._nonsense() from None
+            except (httpx.InvalidURL, httpx.DecodingError, TypeError, AttributeError):
+                raise self._nonsense() from None
+
+    def _status_error(self, response: httpx.Response) -> Exception:
+        status = response.status_code
+        if status == httpx.codes.TOO_MANY_REQUESTS:
+            self.throttled += 1
+            return _Slower(
+                f"{self._where} keeps answering 429 (too many requests). Lower requests_per_minute for this deployment.",
+                wait=_retry_after(response),
+            )
+        if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+            return SourceError(
+                f"{self._where} answered {status}: the API key is missing, wrong or not allowed to read threads.",
+                code="unauthorized",
+            )
+        if status in _PASSING:
+            return _Passing(f"{self._where} answered {status}. Look at the server's own log.", status=status)
+        return _Refused(status, graph_not_found=_says_graph_not_found(response))
+
+    def _source_error(self, refused: "_Refused") -> SourceError:
+        if refused.status >= httpx.codes.INTERNAL_SERVER_ERROR:
+            return SourceError(f"{self._where} answered {refused.status}. Look at the server's own log.")
+        if 300 <= refused.status < 400:
+            return SourceError(f"{self._where} redirects elsewhere. Give the address that answers itself.")
+        return SourceError(
+            f"{self._where} answered {refused.status}. Is it the address of a LangGraph Agent Server, without a path?"
+        )
+
+    def _nonsense(self) -> "_Nonsense":
+        return _Nonsense(
+            f"{self._where} answered something that is not what an Agent Server answers. Is the address right?",
+            code="not_an_agent_server",
+        )
+
+    @property
+    def _where(self) -> str:
+        return f"{self._name} ({_without_secrets(self._url)})"
+
+
+class _Refused(Exception):
+    """The server answered, with a status that will not pass by itself."""
+
+    def __init__(self, status: int, *, graph_not_found: bool) -> None:
+        super().__init__(status)
+        self.status = status
+        self.graph_not_found = graph_not_found
+
+
+class _Passing(SourceError):
+    """A failure that may pass."""
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message, code="unreachable")
+        self.answered = status
+
+
+class _Nonsense(SourceError):
+    """An answer that no Agent Server gives: HTML, half a JSON."""
+
+
+class _Slower(Throttled):
+    def __init__(self, message: str, *, wait: float | None) -> None:
+        super().__init__(message)
+        self.wait = wait
+
+
+def _wait_for(error: Exception) -> bool | float:
+    """stamina's question: try again, and when? The server's own ``Retry-After`` is honoured up to a cap."""
+    if isinstance(error, _Slower):
+        return True if error.wait is None else min(error.wait, _LONGEST_WAIT)
+    return isinstance(error, _Passing)
+
+
+def _retry_after(response: httpx.Response) -> float | None:
+    try:
+        return max(0.0, float(response.headers.get("retry-after", "")))
+    except ValueError:
+        return None
+
+
+def _says_graph_not_found(response: httpx.Response) -> bool:
+    """Whether a 404 is about the graph, not the thread. The body is looked at here and dropped."""
+    try:
+        body = orjson.loads(response.content)
+    except (orjson.JSONDecodeError, httpx.ResponseNotRead):
+        return False
+    detail = body.get("detail") if isinstance(body, dict) else None
+    return isinstance(detail, str) and _GRAPH_NOT_FOUND.match(detail) is not None
+
+
+def _limiter(requests_per_minute: int) -> AsyncLimiter:
+    """A steady rate in small bursts: per second where that is one request or more."""
+    per_second = requests_per_minute / 60
+    return AsyncLimiter(per_second, 1) if per_second >= 1 else AsyncLimiter(1, 1 / per_second)
+
+
+def _choose(chosen: dict[str, tuple[bool, str]], names: dict[str, str], raw: object) -> None:
+    """Keep the server's own assistant of a graph, else the one with the lowest id; and names that people gave."""
+    if not isinstance(raw, dict):
+        return
+    graph, assistant, metadata = raw.get("graph_id"), raw.get("assistant_id"), raw.get("metadata")
+    if not isinstance(graph, str) or not isinstance(assistant, str):
+        return
+    made_by_system = isinstance(metadata, dict) and metadata.get("created_by") == "system"
+    if (name := _short(raw.get("name"))) and len(names) < MAX_NAMES:
+        names[assistant] = name
+    candidate = (not made_by_system, assistant)
+    if graph not in chosen or candidate < chosen[graph]:
+        chosen[graph] = candidate
+
+
+def _short(raw: object) -> str | None:
+    return raw[:80] if isinstance(raw, str) else None
+
+
+def _without_secrets(url: str) -> str:
+    """The address without a password or a query, for a sentence."""
+    parsed = httpx.URL(url)
+    return str(parsed.copy_with(username=None, password=None, query=None, fragment=None)).rstrip("/")

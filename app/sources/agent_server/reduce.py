@@ -1,0 +1,301 @@
+"""What the Agent Server answers -> facts. Pure; nothing of a value, an interrupt's payload or an error's text is kept.
+
+Raises ``Malformed`` with a constant sentence when an answer has not the shape that the server's API promises.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from app.facts.privacy import Names, error_class, identifier, node_name, shape_of
+from app.facts.topology import drawing_hash, reduce_topology
+from app.facts.types import (
+    Cause,
+    Interrupt,
+    Leaf,
+    RowFacts,
+    RunFacts,
+    Shape,
+    StateFacts,
+    Status,
+    StorageFacts,
+    Topology,
+)
+
+_CANCELLED = "CancelledError"
+_SENDS = "__pregel_tasks"
+_PLUMBING = re.compile(r"^(__|branch:|join:)")
+MAX_METADATA = 200
+
+
+class Malformed(ValueError):
+    """An answer that is not shaped as the API promises. The message names the place, never what stood there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What to read of a payload: how names are kept, which keys are versions, renames, allow-listed metadata."""
+
+    names: Names
+    version_keys: tuple[str, ...]
+    renames: tuple[tuple[str, str], ...]
+    metadata_keys: tuple[str, ...]
+
+    def shape(self, values: object) -> Shape | None:
+        """The shape of a thread's values; None when there are none to look at."""
+        if not isinstance(values, Mapping):
+            return None
+        kept = {str(name): value for name, value in values.items()}
+        return shape_of(kept, names=self.names, version_keys=self.version_keys, renames=self.renames)
+
+
+def reduce_row(raw: object, reading: Reading) -> RowFacts:
+    """One row of ``threads.search``, or of ``GET /threads/{id}``."""
+    row = _mapping(raw, "thread row")
+    metadata = row.get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    error = row.get("error")
+    return RowFacts(
+        thread_id=_text(row.get("thread_id"), "thread_id"),
+        status=_status(row.get("status")),
+        created_at=_time(row.get("created_at"), "created_at"),
+        updated_at=_time(row.get("updated_at"), "updated_at"),
+        state_updated_at=_maybe_time(row.get("state_updated_at")),
+        graph_id=identifier(metadata.get("graph_id")),
+        assistant_id=identifier(metadata.get("assistant_id")),
+        metadata={key: _scalar(metadata[key]) for key in reading.metadata_keys if key in metadata},
+        shape=reading.shape(row.get("values")),
+        interrupts=tuple(_row_interrupts(row.get("interrupts"))),
+        error_class=None if error is None else error_class(error),
+    )
+
+
+def reduce_state(raw: object, reading: Reading) -> StateFacts:
+    """The answer of ``GET /threads/{id}/state?subgraphs=true``, down through its subgraphs."""
+    state = _mapping(raw, "thread state")
+    checkpoint_id = _checkpoint_id(state)
+    metadata = state.get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    source = identifier(metadata.get("source"), limit=40)
+    step = metadata.get("step")
+    seen = _Seen([], [], {})
+    _walk(state, prefix="", ns="", source=source, seen=seen)
+    return StateFacts(
+        checkpoint_id=checkpoint_id,
+        parent_id=_parent_id(state),
+        created_at=_maybe_time(state.get("created_at")),
+        source=source,
+        step=step if isinstance(step, int) and not isinstance(step, bool) else None,
+        graph_id=identifier(metadata.get("graph_id")),
+        leaves=tuple(seen.leaves),
+        unapplied=tuple(sorted(seen.unapplied)),
+        shape=reading.shape(state.get("values")) if checkpoint_id is not None else None,
+        heads=seen.heads,
+    )
+
+
+def reduce_runs(raw: object) -> tuple[RunFacts, ...]:
+    """The active runs of ``runs.list``: pending or running ones. ``kwargs`` is looked at for durability only."""
+    runs = []
+    for item in _list(raw, "runs"):
+        run = _mapping(item, "run")
+        if run.get("status") in ("pending", "running"):
+            kwargs = run.get("kwargs")
+            durability = kwargs.get("durability") if isinstance(kwargs, Mapping) else None
+            runs.append(
+                RunFacts(
+                    run_id=_text(run.get("run_id"), "run_id"),
+                    status=run["status"],
+                    created_at=_time(run.get("created_at"), "run created_at"),
+                    durability=durability if durability in ("sync", "async", "exit") else None,
+                )
+            )
+    return tuple(runs)
+
+
+def reduce_storage(raw: object, reading: Reading) -> StorageFacts:
+    """The answer of ``GET /threads/{id}/storage``: names of channels that were ever written, no values."""
+    storage = _mapping(raw, "storage")
+    channels = _mapping(_mapping(storage.get("channel_values"), "channel_values").get("by_channel"), "by_channel")
+    checkpoints = storage.get("checkpoints")
+    count = checkpoints.get("count") if isinstance(checkpoints, Mapping) else None
+    names = [str(name) for name in channels]
+    return StorageFacts(
+        branches=frozenset(
+            node_name(name.removeprefix("branch:to:")) for name in names if name.startswith("branch:to:")
+        ),
+        joins=frozenset(node_name(name.rpartition(":")[2]) for name in names if name.startswith("join:")),
+        sends=_SENDS in channels,
+        fields=frozenset(reading.names.kept(name) for name in names if not _PLUMBING.match(name)),
+        checkpoints=count if isinstance(count, int) else None,
+    )
+
+
+def reduce_graph(graph_id: str, assistant_id: str, *, plain: object, xray: object, schemas: object) -> Topology:
+    """The drawings of a graph and its schemas -> topology."""
+    schema = _mapping(schemas, "schemas").get("state_schema")
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    return reduce_topology(
+        graph_id,
+        assistant_id,
+        plain=_drawing(plain),
+        xray=_drawing(xray),
+        fields=[str(name) for name in properties] if isinstance(properties, Mapping) else [],
+    )
+
+
+def reduce_drawing(raw: object) -> str:
+    """One drawing of a graph -> its hash."""
+    return drawing_hash(_drawing(raw))
+
+
+def _drawing(raw: object) -> Mapping[str, Any]:
+    drawing = _mapping(raw, "graph")
+    if not isinstance(drawing.get("nodes"), list):
+        raise Malformed("the graph has no list of nodes")
+    return drawing
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a walk down the subgraphs of a state has collected so far."""
+
+    leaves: list[Leaf]
+    unapplied: list[str]
+    heads: dict[str, str]
+
+
+def _walk(state: Mapping[str, Any], *, prefix: str, ns: str, source: str | None, seen: _Seen) -> None:
+    """Collect the unfinished leaf tasks, and the finished tasks that stand beside them, of a state and below."""
+    if (head := _checkpoint_id(state)) is not None:
+        seen.heads[ns] = head
+    named = set()
+    for item in _list(state.get("tasks") or [], "tasks"):
+        task = _mapping(item, "task")
+        name = _text(task.get("name"), "task name")
+        named.add(name)
+        path = f"{prefix}{node_name(name)}"
+        if task.get("result") is not None:
+            seen.unapplied.append(path)
+        elif not _walk_inside(task, name, path, ns, seen):
+            seen.leaves.append(_leaf(task, path, ns, state, source))
+    for name in _list(state.get("next") or [], "next"):
+        if isinstance(name, str) and name not in named:
+            path = f"{prefix}{node_name(name)}"
+            seen.leaves.append(Leaf(node=path, ns=ns, task_id=None, checkpoint_id=head))
+
+
+def _walk_inside(task: Mapping[str, Any], name: str, path: str, ns: str, seen: _Seen) -> bool:
+    """Walk the task's subgraph; whether anything in there is pending."""
+    inner = task.get("state")
+    if not isinstance(inner, Mapping) or _checkpoint_id(inner) is None:
+        return False
+    before = len(seen.leaves)
+    inner_ns = f"{ns}|{name}:{task.get('id')}" if ns else f"{name}:{task.get('id')}"
+    _walk(inner, prefix=f"{path}/", ns=inner_ns, source=_source(inner), seen=seen)
+    return len(seen.leaves) > before
+
+
+def _leaf(task: Mapping[str, Any], path: str, ns: str, state: Mapping[str, Any], source: str | None) -> Leaf:
+    """A pending task. Its subgraph's place is unseen if it has one that has begun, or that only its checkpoint names."""
+    inner = task.get("state")
+    begun = isinstance(inner, Mapping) and _checkpoint_id(inner) is not None
+    interrupts = task.get("interrupts")
+    count = len(interrupts) if isinstance(interrupts, list) else 0
+    error = task.get("error")
+    failed = None if error is None else error_class(error)
+    return Leaf(
+        node=path,
+        ns=ns,
+        task_id=identifier(task.get("id")),
+        checkpoint_id=_checkpoint_id(state),
+        interrupts=count,
+        error_class=None if failed == _CANCELLED else failed,
+        cause=_cause(count, failed, source),
+        inside_unseen=begun or (isinstance(task.get("checkpoint"), Mapping) and not isinstance(inner, Mapping)),
+    )
+
+
+def _cause(interrupts: int, failed: str | None, source: str | None) -> Cause:
+    if interrupts:
+        return Cause.DYNAMIC
+    if failed == _CANCELLED:
+        return Cause.CANCELLED
+    return Cause.UPDATE if source == "update" else Cause.UNKNOWN
+
+
+def _source(state: Mapping[str, Any]) -> str | None:
+    metadata = state.get("metadata")
+    return identifier(metadata.get("source"), limit=40) if isinstance(metadata, Mapping) else None
+
+
+def _checkpoint_id(state: Mapping[str, Any]) -> str | None:
+    """The checkpoint of a state; None when nothing was ever written. A never-run thread has null metadata too."""
+    checkpoint = state.get("checkpoint")
+    found = checkpoint.get("checkpoint_id") if isinstance(checkpoint, Mapping) else None
+    return identifier(found or state.get("checkpoint_id"))
+
+
+def _parent_id(state: Mapping[str, Any]) -> str | None:
+    parent = state.get("parent_checkpoint")
+    found = parent.get("checkpoint_id") if isinstance(parent, Mapping) else None
+    return identifier(found or state.get("parent_checkpoint_id"))
+
+
+def _row_interrupts(raw: object) -> Iterator[Interrupt]:
+    if not isinstance(raw, Mapping):
+        return
+    for task_id, group in raw.items():
+        for item in group if isinstance(group, list) else []:
+            if isinstance(item, Mapping) and (found := identifier(item.get("id"))):
+                yield Interrupt(task_id=str(task_id)[:255], interrupt_id=found)
+
+
+def _status(raw: object) -> Status:
+    try:
+        return Status(raw)  # type: ignore[arg-type]
+    except ValueError:
+        raise Malformed("a thread has a status that is none of idle, busy, interrupted, error") from None
+
+
+def _scalar(value: object) -> str:
+    """An allow-listed metadata value as text. Lists and objects are not kept."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)[:MAX_METADATA] if isinstance(value, (str, int, float)) else ""
+
+
+def _mapping(raw: object, what: str) -> Mapping[str, Any]:
+    if not isinstance(raw, Mapping):
+        raise Malformed(f"the {what} is not an object")
+    return raw
+
+
+def _list(raw: object, what: str) -> Collection[Any]:
+    if not isinstance(raw, list):
+        raise Malformed(f"the {what} is not a list")
+    return raw
+
+
+def _text(raw: object, what: str) -> str:
+    if (found := identifier(raw)) is None:
+        raise Malformed(f"a {what} is missing")
+    return found
+
+
+def _time(raw: object, what: str) -> datetime:
+    if (found := _maybe_time(raw)) is None:
+        raise Malformed(f"a {what} is missing or no time")
+    return found
+
+
+def _maybe_time(raw: object) -> datetime | None:
+    if not isinstance(raw, str):
+        return None
+    try:
+        found = datetime.fromisoformat(raw)
+    except ValueError:
+        return None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)

@@ -1,0 +1,188 @@
+"""One frozen dataclass for each page: exactly what its template gets.
+
+Besides these a template has ``ui`` (the macros), ``now``, ``url``, ``version`` and ``open_notice``, and the filters
+and paths that ``render.py`` registers.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from app.drains.answers import Answer, BlockingThread, Verdict
+from app.inventory.views import Alarm, DeploymentStatus, Evidence, Inventory, SourceStatus, ThreadPage
+from app.web import words
+from app.web.filters import Chip, Facet, ThreadQuery
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewPage:
+    """Alarms first, then drains, then deployments."""
+
+    template: ClassVar[str] = "overview.html"
+    alarms: tuple[Alarm, ...]
+    drains: tuple[Answer, ...]
+    deployments: tuple[DeploymentStatus, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCounts:
+    """A node and the threads that are pending there. ``graphs``: which deployed graphs have it; empty: none has.
+
+    ``by_condition`` has the conditions that were asked for; a thread may be counted at several nodes.
+    """
+
+    node: str
+    graphs: tuple[str, ...]
+    join: bool
+    deferred: bool
+    total: int
+    by_condition: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentPage:
+    """The inventory of one deployment. ``nodes`` is empty when no graph was ever seen."""
+
+    template: ClassVar[str] = "deployment.html"
+    deployment: DeploymentStatus
+    inventory: Inventory
+    threads: ThreadPage
+    nodes: tuple[NodeCounts, ...]
+    asked: ThreadQuery
+    facets: tuple[Facet, ...]
+    fields: tuple[Facet, ...]
+    chips: tuple[Chip, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadsPage:
+    """The threads of one deployment, filtered, by page."""
+
+    template: ClassVar[str] = "threads.html"
+    deployment: DeploymentStatus
+    inventory: Inventory
+    threads: ThreadPage
+    asked: ThreadQuery
+    facets: tuple[Facet, ...]
+    fields: tuple[Facet, ...]
+    chips: tuple[Chip, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EvidencePage:
+    """One thread, or what was looked at when it was not found. ``live``: the server was read for this page."""
+
+    template: ClassVar[str] = "thread.html"
+    deployment: DeploymentStatus
+    evidence: Evidence
+    live: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DrainsPage:
+    """All drains, the urgent ones first."""
+
+    template: ClassVar[str] = "drains.html"
+    drains: tuple[Answer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DispositionCount:
+    """A disposition and how many threads have it."""
+
+    name: str
+    meaning: str
+    count: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class DispositionGroup:
+    """Blocking, unknown, clear or excluded, with its dispositions, zeros too."""
+
+    name: words.Group
+    title: str
+    total: int
+    dispositions: tuple[DispositionCount, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DrainPage:
+    """One drain. ``threads`` have the disposition or count for the reason; with neither they are those that block."""
+
+    template: ClassVar[str] = "drain.html"
+    answer: Answer
+    groups: tuple[DispositionGroup, ...]
+    threads: tuple[BlockingThread, ...]
+    total: int
+    next_cursor: str | None
+    cursor: str | None
+    disposition: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorPage:
+    """What happened and what to do."""
+
+    template: ClassVar[str] = "error.html"
+    status: int
+    code: str
+    title: str
+    message: str
+    advice: str
+
+
+Page = OverviewPage | DeploymentPage | ThreadsPage | EvidencePage | DrainsPage | DrainPage | ErrorPage
+
+_URGENCY = {Verdict.BLOCKED: 0, Verdict.UNKNOWN: 1, Verdict.DRAINED: 2}
+
+
+def by_urgency(answers: Iterable[Answer]) -> tuple[Answer, ...]:
+    """Blocked, unknown, drained; closed drains last."""
+    return tuple(sorted(answers, key=lambda each: (each.phase == "closed", _URGENCY[each.verdict], each.drain)))
+
+
+def disposition_groups(counts: Mapping[str, int]) -> tuple[DispositionGroup, ...]:
+    """Every disposition in its group. Together they add up to the population."""
+    size = sum(counts.values())
+    strange = {name: words.plain(name) for name in counts if not _is_known(name)}
+    groups = []
+    for group, known in words.DISPOSITIONS.items():
+        members = {**known, **strange} if group == "unknown" else known
+        lines = tuple(
+            DispositionCount(name, meaning, counts.get(name, 0), 100 * counts.get(name, 0) / size if size else 0)
+            for name, meaning in members.items()
+        )
+        groups.append(DispositionGroup(group, words.GROUP_TITLES[group], sum(line.count for line in lines), lines))
+    return tuple(groups)
+
+
+def node_counts(
+    deployment: DeploymentStatus, totals: Mapping[str, int], by_condition: Mapping[str, Mapping[str, int]]
+) -> tuple[NodeCounts, ...]:
+    """The deployed nodes in their order, then those that hold threads and are deployed no more."""
+    deployed = [each for each in deployment.revisions if each.vanished_at is None]
+    names = [node for each in deployed for node in each.nodes if not node.startswith("__")]
+    if deployed:
+        names += sorted(totals)
+    return tuple(
+        NodeCounts(
+            node,
+            tuple(each.graph for each in deployed if node in each.nodes),
+            any(node in each.joins for each in deployed),
+            any(node in each.deferred for each in deployed),
+            totals.get(node, 0),
+            {condition: counts.get(node, 0) for condition, counts in by_condition.items()},
+        )
+        for node in dict.fromkeys(names)
+    )
+
+
+def silent_source(sources: Iterable[SourceStatus]) -> SourceStatus | None:
+    """The source of threads, when it fails: then nothing on the page is newer than its ``as_of``."""
+    return next((each for each in sources if each.name == "threads" and each.status == "failed"), None)
+
+
+def _is_known(disposition: str) -> bool:
+    return any(disposition in members for members in words.DISPOSITIONS.values())

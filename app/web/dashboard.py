@@ -1,0 +1,58 @@
+"""What the pages ask for: one question, one method. Methods raise ``app.errors.NotFound`` and ``BadRequest``."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from app.drains.answers import Answer, BlockingThread
+from app.inventory.views import Alarm, DeploymentStatus, Evidence, Inventory, PollSummary, ThreadPage
+
+Filters = Mapping[str, tuple[str, ...]]
+
+
+class Dashboard(Protocol):
+    """Answers what the pages show. ``filters`` maps a facet (design §8) to values: same key OR, different keys AND."""
+
+    async def deployments(self) -> tuple[DeploymentStatus, ...]:
+        """All deployments that the caller may see."""
+        ...
+
+    async def deployment(self, name: str) -> DeploymentStatus:
+        """One deployment, with its alarms, polls and graph revisions."""
+        ...
+
+    async def inventory(self, name: str, filters: Filters) -> Inventory:
+        """Counts by facet of the threads that the filters let through."""
+        ...
+
+    async def threads(self, name: str, filters: Filters, cursor: str | None, limit: int, sort: str) -> ThreadPage:
+        """A page of those threads. ``sort``: ``-updated_at``, ``created_at`` or ``thread_id``."""
+        ...
+
+    async def evidence(self, name: str, thread_id: str, live: bool) -> Evidence:
+        """The evidence report of one thread; ``live`` reads the server now. An unknown thread is ``found=False``."""
+        ...
+
+    async def drains(self) -> tuple[Answer, ...]:
+        """The answers of all drains that the caller may see."""
+        ...
+
+    async def drain(self, name: str) -> Answer:
+        """The answer of one drain, decided now."""
+        ...
+
+    async def drain_threads(
+        self, name: str, disposition: str | None, cursor: str | None, limit: int, *, reason: str | None = None
+    ) -> tuple[tuple[BlockingThread, ...], str | None, int]:
+        """A page of a drain's threads, oldest first: items, next cursor, total.
+
+        Those with the disposition, or those that the reason counts; with neither, all that block.
+        """
+        ...
+
+    async def alarms(self) -> tuple[Alarm, ...]:
+        """The open alarms of all deployments."""
+        ...
+
+    async def start_poll(self, name: str, full: bool) -> PollSummary:
+        """Starts a scan, or a sweep when ``full``; a poll that runs already is returned."""
+        ...

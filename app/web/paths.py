@@ -1,0 +1,55 @@
+"""Where things are: every link of the pages, and the page behind a path of the API. Ids may hold any character."""
+
+import re
+from collections.abc import Mapping
+from urllib.parse import quote
+
+API = "/api/v1"
+
+_THREADS = re.compile(rf"{API}/(?P<path>deployments/[^/?]+/threads)(?P<query>\?.*)?")
+_DRAIN_THREADS = re.compile(rf"{API}/(?P<path>drains/[^/?]+)/threads(?P<query>\?.*)?")
+
+
+def query(values: Mapping[str, tuple[str, ...]]) -> str:
+    """``?status=idle&pending=nested/sub_wait``; a lone ``?`` when there is nothing, which a link takes as "no query"."""
+    pairs = [f"{quote(key)}={quote(value, safe=':/')}" for key, many in values.items() for value in many]
+    return "?" + "&".join(pairs)
+
+
+def deployment_path(name: str) -> str:
+    return f"/deployments/{quote(name, safe='')}"
+
+
+def threads_path(deployment: str, **filters: str) -> str:
+    path = f"{deployment_path(deployment)}/threads"
+    return path + query({key: (value,) for key, value in filters.items()}) if filters else path
+
+
+def thread_path(deployment: str, thread_id: str) -> str:
+    return f"{deployment_path(deployment)}/threads/{quote(thread_id, safe='')}"
+
+
+def markdown_path(deployment: str, thread_id: str) -> str:
+    """The evidence report as Markdown, to paste into a ticket."""
+    return f"{API}{thread_path(deployment, thread_id)}/evidence?format=markdown"
+
+
+def drain_path(name: str) -> str:
+    return f"/drains/{quote(name, safe='')}"
+
+
+def drain_threads_path(
+    name: str, disposition: str | None = None, cursor: str | None = None, reason: str | None = None
+) -> str:
+    values = {"disposition": disposition, "reason": reason, "cursor": cursor}
+    given = {key: (value,) for key, value in values.items() if value is not None}
+    return drain_path(name) + (query(given) if given else "") + "#threads"
+
+
+def page_path(api_path: str) -> str:
+    """The page that shows what ``api_path`` answers; the API's own answer where there is no such page."""
+    if found := _THREADS.fullmatch(api_path):
+        return f"/{found['path']}{found['query'] or ''}"
+    if found := _DRAIN_THREADS.fullmatch(api_path):
+        return f"/{found['path']}{found['query'] or ''}#threads"
+    return api_path

@@ -1,0 +1,158 @@
+"""The pages' routes: parse, ask the dashboard, render. No SQL, no HTML."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from app.inventory.views import DeploymentStatus, Inventory
+from app.web import contexts, paths
+from app.web.contexts import (
+    DeploymentPage,
+    DrainPage,
+    DrainsPage,
+    EvidencePage,
+    NodeCounts,
+    OverviewPage,
+    Page,
+    ThreadsPage,
+)
+from app.web.dashboard import Dashboard
+from app.web.filters import ThreadQuery, chips, facets, field_facets, read_query
+from app.web.render import Pages
+from app.web.same_origin import require_same_origin
+
+FIRST_THREADS = 20
+PAGE_OF_THREADS = 50
+SHOWN_AT_NODES = ("parked", "failed", "running", "stranded", "lost")
+
+router = APIRouter(default_response_class=HTMLResponse, include_in_schema=False)
+
+
+def _dashboard(request: Request) -> Dashboard:
+    dashboard: Dashboard = request.app.state.dashboard
+    return dashboard
+
+
+def _asked(request: Request) -> ThreadQuery:
+    return read_query(request.query_params)
+
+
+Data = Annotated[Dashboard, Depends(_dashboard)]
+Asked = Annotated[ThreadQuery, Depends(_asked)]
+
+
+@router.get("/")
+async def overview(request: Request, data: Data) -> HTMLResponse:
+    page = OverviewPage(
+        alarms=await data.alarms(),
+        drains=contexts.by_urgency(await data.drains()),
+        deployments=await data.deployments(),
+    )
+    return _respond(request, page)
+
+
+@router.get("/deployments/{name}")
+async def deployment(request: Request, name: str, data: Data, asked: Asked) -> HTMLResponse:
+    status = await data.deployment(name)
+    inventory = await data.inventory(name, asked.filters)
+    page = DeploymentPage(
+        deployment=status,
+        inventory=inventory,
+        threads=await data.threads(name, asked.filters, None, FIRST_THREADS, asked.sort),
+        nodes=await _nodes(data, status, inventory, asked),
+        asked=asked,
+        facets=facets(inventory, asked),
+        fields=field_facets(inventory, asked),
+        chips=chips(asked),
+    )
+    return _respond(request, page)
+
+
+@router.post("/deployments/{name}/poll", dependencies=[Depends(require_same_origin)])
+async def poll(name: str, data: Data, full: bool = False) -> RedirectResponse:
+    await data.start_poll(name, full)
+    return RedirectResponse(paths.deployment_path(name), 303)
+
+
+@router.get("/deployments/{name}/threads")
+async def threads(request: Request, name: str, data: Data, asked: Asked) -> HTMLResponse:
+    inventory = await data.inventory(name, asked.filters)
+    page = ThreadsPage(
+        deployment=await data.deployment(name),
+        inventory=inventory,
+        threads=await data.threads(name, asked.filters, asked.cursor, PAGE_OF_THREADS, asked.sort),
+        asked=asked,
+        facets=facets(inventory, asked),
+        fields=field_facets(inventory, asked),
+        chips=chips(asked),
+    )
+    return _respond(request, page)
+
+
+@router.get("/deployments/{name}/thread")
+async def find_thread(name: str, thread_id: Annotated[str, Query(alias="id", max_length=255)] = "") -> RedirectResponse:
+    """The form "open a thread by its id", without JavaScript."""
+    wanted = thread_id.strip()
+    return RedirectResponse(paths.thread_path(name, wanted) if wanted else paths.threads_path(name), 303)
+
+
+@router.get("/deployments/{name}/threads/{thread_id:path}")
+async def thread(request: Request, name: str, thread_id: str, data: Data, live: bool = False) -> HTMLResponse:
+    status = await data.deployment(name)
+    evidence = await data.evidence(name, thread_id, live)
+    page = EvidencePage(deployment=status, evidence=evidence, live=live)
+    return _respond(request, page, status=200 if evidence.found else 404)
+
+
+@router.get("/drains")
+async def drains(request: Request, data: Data) -> HTMLResponse:
+    return _respond(request, DrainsPage(contexts.by_urgency(await data.drains())))
+
+
+@router.get("/drains/{name}")
+async def drain(
+    request: Request,
+    *,
+    name: str,
+    data: Data,
+    disposition: str | None = None,
+    reason: str | None = None,
+    cursor: str | None = None,
+) -> HTMLResponse:
+    answer = await data.drain(name)
+    items, next_cursor, total = await data.drain_threads(name, disposition, cursor, PAGE_OF_THREADS, reason=reason)
+    page = DrainPage(
+        answer=answer,
+        groups=contexts.disposition_groups(answer.dispositions),
+        threads=items,
+        total=total,
+        next_cursor=next_cursor,
+        cursor=cursor,
+        disposition=disposition,
+        reason=reason,
+    )
+    return _respond(request, page)
+
+
+def _respond(request: Request, page: Page, *, status: int = 200) -> HTMLResponse:
+    pages: Pages = request.app.state.pages
+    return pages.respond(request, page, status=status)
+
+
+async def _nodes(
+    data: Dashboard, deployment: DeploymentStatus, inventory: Inventory, asked: ThreadQuery
+) -> tuple[NodeCounts, ...]:
+    """Pending counts by node and condition: one question for each condition that any thread has."""
+    by_condition = {}
+    for condition in SHOWN_AT_NODES:
+        if not deployment.conditions.get(condition) or condition not in asked.filters.get("condition", (condition,)):
+            continue
+        part = await data.inventory(deployment.name, {**asked.filters, "condition": (condition,)})
+        by_condition[condition] = _pending(part)
+    return contexts.node_counts(deployment, _pending(inventory), by_condition)
+
+
+def _pending(inventory: Inventory) -> dict[str, int]:
+    counts = inventory.facets.get("pending", {})
+    return {node: count for node, count in counts.items() if isinstance(count, int)}

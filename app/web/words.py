@@ -1,0 +1,132 @@
+"""The words of the pages: what each condition, disposition and state means, in the reader's terms."""
+
+from typing import Literal
+
+Group = Literal["blocking", "unknown", "clear", "excluded"]
+
+CONDITIONS = {
+    "gone": "The server no longer has it; these are its last known facts",
+    "graph_missing": "Its graph is not deployed",
+    "unreadable": "Its state cannot be read: the call failed in the same way in two polls",
+    "unread": "Listed, but its state was not read yet or cannot be trusted as current",
+    "running": "A run is active",
+    "scheduled": "No run is active, but a delayed or enqueued run is pending",
+    "never_ran": "It has no checkpoint and no run is pending",
+    "lost": "A pending answer was thrown away, and nobody has acknowledged it",
+    "stranded": "It waits at a node that the deployed graph no longer schedules",
+    "unplaced": "It did not finish, but no node can be named",
+    "failed": "A task ended with an error",
+    "parked": "It waits at a node",
+    "half_step": "A finished task of a parallel step is not applied yet",
+    "presumed_settled": "Idle, but its head was not read since it last moved",
+    "settled": "Its head was read, and nothing is pending",
+}
+
+ALARMING = frozenset({"lost", "stranded", "failed", "graph_missing", "unreadable"})
+UNCERTAIN = frozenset({"unread", "unplaced", "half_step"})
+AT_REST = frozenset({"settled", "never_ran"})  # only these are known to wait nowhere
+QUIET = frozenset({"settled", "presumed_settled", "never_ran", "gone"})
+
+DISPOSITIONS: dict[Group, dict[str, str]] = {
+    "blocking": {
+        "graph_missing": "Its graph is not deployed",
+        "unreadable": "Its state cannot be read",
+        "stranded": "It waited at the target when that was removed",
+        "lost": "Its answer at the target was thrown away",
+        "parked_at_target": "It waits at the target",
+        "failed_at_target": "It failed at the target",
+        "running_at_target": "It runs at the target",
+        "scheduled_at_target": "A pending run will enter the target",
+        "conflict": "Old and new field are both present and disagree",
+        "holds_old_field": "It still holds the old field",
+        "wrong_kind": "The field has another kind than it must have",
+        "bad_version": "Its version is malformed",
+        "old_version": "Its version is below the minimum",
+        "future_version": "Its version is newer than the newest known",
+    },
+    "unknown": {
+        "unread": "Its state was not read yet",
+        "unplaced": "It did not finish, but no node can be named",
+        "may_hold_target": "Half a step, a waiting join or an inner place that cannot be seen may hold the target",
+        "running_unseen": "It runs, and its last current reading is too old",
+        "presumed": "Idle, but its head was not read since it last moved",
+    },
+    "clear": {
+        "migrated": "It has the new form",
+        "passed": "It was at the target and completed",
+        "neither_field": "It has neither the old nor the new field",
+        "unaffected": "It does not need the target",
+    },
+    "excluded": {
+        "gone": "The server no longer has it",
+        "waived": "A person took it over",
+        "acknowledged": "A person has dealt with the loss",
+        "retention": "Settled, and idle beyond the retention rule",
+    },
+}
+
+GROUP_TITLES: dict[Group, str] = {
+    "blocking": "Blocks",
+    "unknown": "Not known",
+    "clear": "Clear",
+    "excluded": "Left out",
+}
+
+TARGETS = {
+    "node": "node",
+    "rename": "rename",
+    "kind": "kind of field",
+    "remove": "field to remove",
+    "erase": "field to erase",
+    "version": "minimum version",
+}
+
+SOURCES = {
+    "complete": "complete",
+    "incomplete": "incomplete",
+    "stale": "stale",
+    "failed": "failed",
+    "not_configured": "not configured",
+    "not_evaluated": "not evaluated yet",
+}
+
+PENDING_SOURCES = {
+    "state": "read from the state",
+    "interrupt_id": "proved by interrupt id",
+    "last_seen": "last seen there",
+}
+
+CAUSES = {
+    "dynamic": "interrupt",
+    "static": "breakpoint",
+    "update": "state update",
+    "cancelled": "cancelled run",
+    "unknown": "not known",
+}
+
+
+def plain(code: str) -> str:
+    """``parked_at_target`` as ``parked at target``."""
+    return code.replace("_", " ")
+
+
+def tone(condition: str) -> str:
+    """How loud a condition is: ``bad``, ``unsure``, ``quiet`` or ``live``."""
+    if condition in ALARMING:
+        return "bad"
+    if condition in UNCERTAIN:
+        return "unsure"
+    return "quiet" if condition in QUIET else "live"
+
+
+def condition_meaning(condition: str) -> str:
+    return CONDITIONS.get(condition, plain(condition))
+
+
+def disposition_group(disposition: str) -> Group:
+    """The group of a disposition; what we do not know yet is *unknown*, never clear."""
+    return next((group for group, members in DISPOSITIONS.items() if disposition in members), "unknown")
+
+
+def disposition_meaning(disposition: str) -> str:
+    return DISPOSITIONS[disposition_group(disposition)].get(disposition, plain(disposition))

@@ -1,0 +1,118 @@
+// What a page can do more with JavaScript: pause and announce live parts, copy, change colours, a key for search.
+// Everything works without this file.
+(() => {
+  const root = document.documentElement;
+  const byId = (id) => document.getElementById(id);
+
+  // Live parts: htmx asks every few seconds; not while nobody looks, and not while paused.
+  const live = byId("live");
+  const control = byId("live-control");
+  let paused = false;
+  let failed = false;
+
+  const isLive = () => Boolean(live && live.hasAttribute("hx-trigger"));
+
+  const showLive = () => {
+    if (!control || !isLive()) return;
+    control.dataset.state = paused ? "paused" : failed ? "failed" : "live";
+    control.querySelector("span").textContent = paused ? "paused" : failed ? "not live" : "live";
+    control.setAttribute("aria-pressed", String(paused));
+    control.title = paused ? "Updates are paused: press to go on" : "This page updates itself: press to pause";
+  };
+
+  const refresh = () => {
+    if (isLive() && window.htmx) window.htmx.trigger(live, "refresh");
+  };
+
+  document.addEventListener("htmx:before:request", (event) => {
+    const source = event.detail?.ctx?.sourceEvent;
+    if (source?.type === "every" && (paused || document.hidden)) event.preventDefault();
+  });
+
+  const settle = (ok) => {
+    failed = !ok;
+    const notice = byId("live-notice");
+    if (ok && notice) notice.replaceChildren();
+    if (!ok && notice && !notice.firstChild) {
+      const line = document.createElement("p");
+      line.textContent = "Drainboard does not answer, so this page is not updated. It goes on by itself when it does.";
+      notice.append(line);
+    }
+    const said = byId("said");
+    if (ok && said?.dataset.title) document.title = said.dataset.title;
+    showLive();
+  };
+
+  document.addEventListener("htmx:after:swap", (event) => {
+    const status = event.detail?.ctx?.response?.status ?? 200;
+    settle(status < 400 || status === 404);
+  });
+  document.addEventListener("htmx:error", () => settle(false));
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden && !paused) refresh();
+  });
+
+  control?.addEventListener("click", () => {
+    paused = !paused;
+    showLive();
+    if (!paused) refresh();
+  });
+  showLive();
+
+  // Colours: the button goes from what is shown to the other one.
+  byId("theme-control")?.addEventListener("click", () => {
+    const dark = root.dataset.theme
+      ? root.dataset.theme === "dark"
+      : window.matchMedia("(prefers-color-scheme: dark)").matches;
+    root.dataset.theme = dark ? "light" : "dark";
+    try {
+      localStorage.setItem("drainboard.theme", root.dataset.theme);
+    } catch {
+      // Not remembered; shown all the same.
+    }
+  });
+
+  // Copy buttons: `data-copy` holds the text, `data-copy-from` the address that answers it.
+  const say = (button, words) => {
+    const label = button.querySelector("[data-label]");
+    const before = label?.textContent;
+    if (label) label.textContent = words;
+    button.dataset.done = "yes";
+    const announcement = byId("copied");
+    if (announcement) announcement.textContent = words;
+    setTimeout(() => {
+      delete button.dataset.done;
+      if (label && label.textContent === words) label.textContent = before;
+      if (announcement) announcement.textContent = "";
+    }, 1600);
+  };
+
+  const textOf = async (button) => {
+    if (button.dataset.copy !== undefined) return button.dataset.copy;
+    const answer = await fetch(button.dataset.copyFrom, { headers: { Accept: "text/markdown" } });
+    if (!answer.ok) throw new Error(String(answer.status));
+    return answer.text();
+  };
+
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest?.("[data-copy], [data-copy-from]");
+    if (!button || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    try {
+      await navigator.clipboard.writeText(await textOf(button));
+      say(button, "Copied");
+    } catch {
+      if (button.href) location.assign(button.href);
+      else say(button, "Could not copy");
+    }
+  });
+
+  // "/" goes to the field that finds a thread.
+  document.addEventListener("keydown", (event) => {
+    const field = byId("find-thread");
+    if (event.key !== "/" || !field || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.closest?.("input, textarea, select, [contenteditable]")) return;
+    event.preventDefault();
+    field.focus();
+  });
+})();

@@ -1,0 +1,355 @@
+"""Every page: whole, live part, empty and error; and what holds for all of them."""
+
+import re
+from html.parser import HTMLParser
+from urllib.parse import quote
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app.drains.answers import Verdict
+from tests.web.conftest import make_app
+from tests.web.fakes import (
+    HOSTILE_ID,
+    HOSTILE_NODE,
+    LONG_NAME,
+    FakeDashboard,
+    answer,
+    deployment,
+    full_dashboard,
+    thread_id,
+    unseen_deployment,
+)
+
+PARTIAL = {"HX-Request": "true", "HX-Request-Type": "partial"}
+PAGES = {
+    "overview": "/",
+    "deployment": "/deployments/support-prod",
+    "filtered": "/deployments/support-prod?condition=parked&pending=await_approval&fields=customer_name:present",
+    "no match": "/deployments/support-prod?status=idle&condition=running",
+    "silent deployment": "/deployments/support-stage",
+    "unseen deployment": "/deployments/fresh",
+    "threads": "/deployments/support-prod/threads",
+    "next threads": "/deployments/support-prod/threads?cursor=50&sort=created_at",
+    "thread": f"/deployments/support-prod/threads/{thread_id(9)}",
+    "hostile thread": f"/deployments/support-prod/threads/{quote(HOSTILE_ID, safe='')}",
+    "live thread": f"/deployments/support-prod/threads/{thread_id(9)}?live=true",
+    "drains": "/drains",
+    "blocked": "/drains/drop-await-approval",
+    "blocked by disposition": "/drains/drop-await-approval?disposition=stranded",
+    "unknown": f"/drains/{LONG_NAME}",
+    "drained": "/drains/drop-legacy-triage",
+}
+ERRORS = {
+    "/deployments/nowhere": 404,
+    "/drains/nothing": 404,
+    "/no/such/page": 404,
+    "/deployments/support-prod/threads/unknown-id": 404,
+    "/deployments/support-prod?colour=red": 422,
+    "/deployments/support-prod/threads?sort=colour": 422,
+    "/deployments/support-prod/threads?cursor=x": 422,
+    f"/deployments/support-prod/threads/{thread_id(9)}?live=perhaps": 422,
+    "/deployments/support-prod/poll": 405,
+}
+VOID = {"area", "base", "br", "col", "hr", "img", "input", "link", "meta", "wbr"}
+
+
+class Document(HTMLParser):
+    """What a test asks of a page: tags, ids, headings, text; and that every tag is closed."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self._open: list[str] = []
+        self.feed(html)
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert len({name for name, _ in attrs}) == len(attrs), f"an attribute twice in {tag}: {attrs}"
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open, f"</{tag}> closes nothing"
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join("".join(self.words).split())
+
+    @property
+    def ids(self) -> list[str]:
+        return [attrs["id"] for _, attrs in self.tags if attrs.get("id")]  # type: ignore[misc]
+
+    @property
+    def headings(self) -> list[int]:
+        return [int(tag[1]) for tag, _ in self.tags if re.fullmatch(r"h[1-6]", tag)]
+
+    def links(self) -> list[str]:
+        return [attrs["href"] or "" for tag, attrs in self.tags if tag == "a" and "href" in attrs]
+
+
+def whole(client: TestClient, path: str, status: int = 200) -> Document:
+    response = client.get(path)
+    assert response.status_code == status
+    return Document(response.text)
+
+
+@pytest.mark.parametrize("path", [*PAGES.values(), *ERRORS], ids=[*PAGES, *ERRORS])
+class TestEveryPage:
+    def test_is_well_made(self, web: TestClient, path: str) -> None:
+        response = web.get(path)
+        assert response.status_code == ERRORS.get(path, 200)
+        assert len(response.content) < 150_000
+        page = Document(response.text)
+        assert len(page.ids) == len(set(page.ids))
+        assert page.headings[0] == 1
+        assert page.headings.count(1) == 1
+        assert all(after <= before + 1 for before, after in zip(page.headings, page.headings[1:], strict=False))
+        labels = {attrs["aria-labelledby"] for _, attrs in page.tags if attrs.get("aria-labelledby")}
+        assert labels <= set(page.ids)
+
+    def test_has_nothing_inline(self, web: TestClient, path: str) -> None:
+        page = Document(web.get(path).text)
+        for tag, attrs in page.tags:
+            assert tag != "style"
+            assert tag != "script" or attrs.get("src", "").startswith("/static/")  # type: ignore[union-attr]
+            assert not any(name == "style" or name.startswith(("on", "hx-on")) for name in attrs)
+            assert "js:" not in (attrs.get("hx-vals") or "")
+
+    def test_says_who_may_run_and_frame_it(self, web: TestClient, path: str) -> None:
+        headers = web.get(path).headers
+        assert "script-src 'self'; style-src 'self'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["cache-control"] == "no-store"
+        assert "HX-Request-Type" in headers["vary"]
+
+    def test_the_live_part_is_a_part_of_the_page(self, web: TestClient, path: str) -> None:
+        part = web.get(path, headers=PARTIAL)
+        assert part.status_code == ERRORS.get(path, 200)
+        assert "<html" not in part.text
+        assert "HX-Request-Type" in part.headers["vary"]
+        Document(part.text)
+
+    def test_hostile_names_stay_text(self, web: TestClient, path: str) -> None:
+        html = web.get(path).text
+        assert "<script>alert" not in html
+        assert "<b>" not in html
+        assert "<i>odd" not in html
+
+
+@pytest.mark.parametrize("path", ["/", "/drains"])
+def test_pages_without_data_say_what_to_do(empty_web: TestClient, path: str) -> None:
+    page = whole(empty_web, path)
+    assert "No drain is tracked yet." in page.text
+    assert page.headings.count(1) == 1
+
+
+def test_the_empty_overview_says_how_to_start(empty_web: TestClient) -> None:
+    assert "drainboard serve --url" in whole(empty_web, "/").text
+
+
+def test_an_unseen_deployment_shows_no_zero(web: TestClient) -> None:
+    text = whole(web, "/deployments/fresh").text
+    assert "was not looked at yet" in text
+    assert "0 threads ·" not in text
+
+
+def test_the_overview_puts_alarms_first_and_blocked_drains_before_drained(web: TestClient) -> None:
+    html = web.get("/").text
+    order = [html.index(f">{each}") for each in ("3 threads<", "drop-await-approval", "drop-the-very", "drop-legacy")]
+    assert order == sorted(order)
+
+
+def test_verdicts_are_words_and_shapes(web: TestClient) -> None:
+    page = whole(web, "/drains")
+    for verdict in ("blocked", "unknown", "drained"):
+        assert any(f"icon-{verdict}" in (attrs.get("class") or "") for _, attrs in page.tags)
+        assert verdict in page.text
+
+
+def test_a_silent_deployment_says_since_when(web: TestClient) -> None:
+    for path in ("/", "/deployments/support-stage"):
+        text = whole(web, path).text
+        assert "support-stage has not answered for 2 h, since 11:40 UTC." in text
+        assert "What is shown was seen 3 h ago." in text
+
+
+def test_counts_link_to_the_threads_behind_them(web: TestClient) -> None:
+    links = whole(web, "/").links()
+    assert "/deployments/support-prod/threads?status=interrupted" in links
+    assert "/deployments/support-prod/threads?condition=stranded&pending=legacy_triage" in links
+    links = whole(web, "/deployments/support-prod").links()
+    assert "/deployments/support-prod/threads?pending=await_approval&condition=parked" in links
+    assert f"/deployments/support-prod/threads?pending={quote(HOSTILE_NODE, safe=':/')}" in links
+
+
+def test_a_node_that_is_not_deployed_still_shows_its_threads(web: TestClient) -> None:
+    text = whole(web, "/deployments/support-prod").text
+    assert "legacy_triage not deployed 3" in text
+
+
+def test_a_filter_is_a_chip_that_removes_itself(web: TestClient) -> None:
+    links = whole(web, "/deployments/support-prod/threads?condition=parked&status=interrupted&sort=created_at").links()
+    assert "?condition=parked&sort=created_at" in links
+    assert "?status=interrupted&sort=created_at" in links
+    assert "?" in links
+
+
+def test_threads_are_paged_to_the_end(web: TestClient) -> None:
+    first = whole(web, "/deployments/support-prod/threads")
+    assert "50 of 60 threads" in first.text
+    assert "?cursor=50" in first.links()
+    last = whole(web, "/deployments/support-prod/threads?cursor=50")
+    assert "10 of 60 threads" in last.text
+    assert "the end" in last.text
+
+
+def test_a_hostile_id_is_linked_and_found(web: TestClient, dashboard: FakeDashboard) -> None:
+    path = f"/deployments/support-prod/threads/{quote(HOSTILE_ID, safe='')}"
+    assert path in whole(web, "/deployments/support-prod/threads").links()
+    assert HOSTILE_ID in whole(web, path + "?live=true").text
+    assert dashboard.live_reads == [HOSTILE_ID]
+
+
+def test_a_thread_shows_diagnosis_before_evidence(web: TestClient) -> None:
+    text = whole(web, PAGES["thread"]).text
+    assert text.index("It waited at legacy_triage") < text.index("Where it waits") < text.index("Head checkpoint")
+    assert "safe to repeat" in text
+    assert "not deployed" in text
+    assert "cannot tell" in text
+
+
+def test_a_page_that_reads_the_server_does_not_repeat_that_by_itself(web: TestClient) -> None:
+    assert "hx-trigger" in web.get(PAGES["thread"]).text
+    assert "hx-trigger" not in web.get(PAGES["live thread"]).text
+
+
+def test_a_thread_that_is_not_found_says_what_was_looked_at(web: TestClient) -> None:
+    text = whole(web, "/deployments/support-prod/threads/unknown-id", 404).text
+    assert "What was looked at" in text
+    assert "What to check" in text
+    assert "http://agent-server.support.internal:8123" in text
+
+
+def test_dispositions_show_zeros_and_add_up(web: TestClient) -> None:
+    text = whole(web, "/drains/drop-await-approval").text
+    assert "Blocks 26 of 60 threads" in text
+    assert "Not known 1 of 60 threads" in text
+    assert "Clear 30 of 60 threads" in text
+    assert "Left out 3 of 60 threads" in text
+    assert "graph missing 0" in text
+
+
+def test_a_disposition_that_we_do_not_know_counts_as_unknown() -> None:
+    odd = answer("odd", Verdict.UNKNOWN, "Odd.", dispositions={"brand_new": 7})
+    with TestClient(make_app(FakeDashboard(answers=(odd,)))) as client:
+        assert "Not known 7" in whole(client, "/drains/odd").text
+
+
+def test_a_drain_without_blockers_never_shows_a_bare_zero(web: TestClient) -> None:
+    assert "0 block, of 60 threads looked at." in whole(web, "/drains/drop-legacy-triage").text
+
+
+def test_a_settled_thread_waits_nowhere_but_an_unread_one_is_not_known(web: TestClient) -> None:
+    unread = whole(web, "/deployments/support-prod/threads?condition=unread").text
+    assert "unread idle not known" in unread
+    assert "settled idle nowhere" in whole(web, "/deployments/support-prod/threads?condition=settled").text
+
+
+def test_the_threads_of_a_reason_are_shown(web: TestClient) -> None:
+    text = whole(web, "/drains/drop-await-approval?reason=threads_unread").text
+    assert "Threads: threads unread" in text
+    assert "show those that block" in text
+
+
+def test_an_open_dashboard_says_so_on_every_page() -> None:
+    with TestClient(make_app(full_dashboard(), open_notice=True)) as client:
+        for path in ("/", "/drains", "/no/such/page"):
+            assert "Open to everyone who can reach it" in client.get(path).text
+
+
+def test_a_closed_dashboard_does_not(web: TestClient) -> None:
+    assert "Open to everyone" not in web.get("/").text
+
+
+def test_an_error_of_the_live_part_leaves_the_page_as_it_was(web: TestClient) -> None:
+    part = web.get("/drains/nothing", headers=PARTIAL)
+    assert part.headers["hx-retarget"] == "#live-notice"
+    assert "There is no drain" in part.text
+    assert "<h1" not in part.text
+
+
+def test_a_crash_shows_a_page_without_its_cause() -> None:
+    class Broken(FakeDashboard):
+        async def drains(self) -> tuple[()]:
+            raise RuntimeError("secret cause")
+
+    with TestClient(make_app(Broken()), raise_server_exceptions=False) as client:
+        response = client.get("/drains")
+    assert response.status_code == 500
+    assert "Drainboard failed" in response.text
+    assert "secret cause" not in response.text
+
+
+def test_a_history_request_of_htmx_gets_the_whole_page(web: TestClient) -> None:
+    html = web.get("/drains", headers={"HX-Request": "true", "HX-Request-Type": "full"}).text
+    assert "<html" in html
+
+
+def test_the_live_part_asks_for_its_own_page(web: TestClient) -> None:
+    path = "/deployments/support-prod/threads?condition=parked&sort=created_at"
+    page = whole(web, path)
+    live = next(attrs for _, attrs in page.tags if attrs.get("id") == "live")
+    assert live["hx-get"] == path
+    assert live["hx-swap"] == "innerMorph"
+    assert live["hx-target"] == "#live"
+
+
+def test_poll_now_starts_a_scan_and_comes_back(web: TestClient, dashboard: FakeDashboard) -> None:
+    path = "/deployments/support-prod/poll"
+    answered = web.post(path, headers={"Sec-Fetch-Site": "same-origin"}, follow_redirects=False)
+    assert answered.status_code == 303
+    assert answered.headers["location"] == "/deployments/support-prod"
+    web.post(f"{path}?full=true", headers={"Origin": "http://testserver"}, follow_redirects=False)
+    assert dashboard.polls_started == [("support-prod", False), ("support-prod", True)]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Origin": "https://elsewhere.example"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site", "Origin": "http://testserver"},
+    ],
+)
+def test_a_form_of_another_site_is_refused(web: TestClient, dashboard: FakeDashboard, headers: dict[str, str]) -> None:
+    response = web.post("/deployments/support-prod/poll", headers=headers)
+    assert response.status_code == 403
+    assert "another site" in response.text
+    assert dashboard.polls_started == []
+
+
+def test_a_thread_is_opened_by_its_id(web: TestClient) -> None:
+    answered = web.get("/deployments/support-prod/thread", params={"id": f" {HOSTILE_ID} "}, follow_redirects=False)
+    assert answered.headers["location"] == f"/deployments/support-prod/threads/{quote(HOSTILE_ID, safe='')}"
+    empty = web.get("/deployments/support-prod/thread", params={"id": " "}, follow_redirects=False)
+    assert empty.headers["location"] == "/deployments/support-prod/threads"
+
+
+def test_a_deployment_without_any_thread_says_what_to_check() -> None:
+    seen = deployment("bare", total=0, statuses={"idle": 0}, conditions={}, current_poll=None, unverified_idle=0)
+    with TestClient(make_app(FakeDashboard(known=(seen, unseen_deployment())))) as client:
+        for path in ("/deployments/bare", "/deployments/bare/threads"):
+            assert "The server listed no thread." in whole(client, path).text
