@@ -152,6 +152,9 @@ class PopulationSettings(_Strict):
 
 
 Source = Literal["threads", "traces", "index"]
+Limit = Literal[
+    "idle_unverified", "intake_unseen", "half_step_unseen", "deferred_unseen", "traces_sampled", "history_unseen"
+]
 
 
 class PolicySettings(_Strict):
@@ -166,7 +169,7 @@ class PolicySettings(_Strict):
     retention: RetentionSettings | None = None
     missing_version: Literal["old", "unaffected"] = "old"
     neither: Literal["clear", "block"] = "clear"
-    accept: tuple[str, ...] = ()
+    accept: tuple[Limit, ...] = ()
     attestations: tuple[str, ...] = ()
 
 

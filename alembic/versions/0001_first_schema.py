@@ -23,7 +23,7 @@ def upgrade() -> None:
     sa.Column('watermark', sa.DateTime(timezone=True), nullable=True),
     sa.Column('failing_since', sa.DateTime(timezone=True), nullable=True),
     sa.Column('failing_sentence', sa.String(length=500), nullable=True),
-    sa.Column('needs_sweep', sa.Boolean(), nullable=False),
+    sa.Column('sweep_wanted_at', sa.DateTime(timezone=True), nullable=True),
     sa.Column('capabilities', sa.JSON(), nullable=False),
     sa.Column('assistants', sa.JSON(), nullable=False),
     sa.Column('lock_holder', sa.String(length=64), nullable=True),

@@ -5,8 +5,7 @@ import contextlib
 import ipaddress
 import os
 import socket
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +35,34 @@ def serve_forever(make_app: MakeApp, *, host: str, port: int, url: str | None, d
         settings = stack.enter_context(_settings(url, demo))
         logs.configure(settings.log_level)
         app = make_app(settings, schedule=True, open_notice=True)
-        _announce(listener, host, settings, demo=demo)
-        server = uvicorn.Server(
-            uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=3, server_header=False)
+        asyncio.run(_check_start(make_app, settings))
+        config = uvicorn.Config(
+            app, log_level="warning", access_log=False, timeout_graceful_shutdown=3, server_header=False
         )
+        server = _Server(config, lambda: _announce(listener, host, settings, demo=demo))
         server.run(sockets=[listener])
         return 0 if server.started else 3
+
+
+async def _check_start(make_app: MakeApp, settings: Settings) -> None:
+    """Open everything once without polling, so that what is wrong ends in a sentence and not in a server's log."""
+    app = make_app(settings, schedule=False)
+    async with app.router.lifespan_context(app):
+        pass
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it answers."""
+
+    def __init__(self, config: uvicorn.Config, announce: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._announce = announce
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, then say so."""
+        await super().startup(sockets=sockets)
+        if self.started:
+            self._announce()
 
 
 def _is_loopback(host: str) -> bool:
@@ -119,18 +140,13 @@ def _demo() -> Iterator[Settings]:
 
 
 def _announce(listener: socket.socket, host: str, settings: Settings, *, demo: bool) -> None:
-    """Print the address once the server is about to answer."""
+    """Print the address."""
     port = listener.getsockname()[1]
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else shown}:{port}"  # noqa: S104 - only shown
-
-    def later() -> None:
-        output.out.print(f"\n  [bold]Drainboard[/] is at [bold]{address}/[/]   (Ctrl-C stops it)")
-        names = ", ".join(deployment.name for deployment in settings.deployments)
-        output.out.print(
-            f"  Looking at: {output.plain(names) or 'no deployment yet: add [[deployments]] to drainboard.toml'}"
-        )
-        if demo:
-            output.out.print(f"  Try:  .venv/bin/drainboard gate drop-await-approval --server {address}\n")
-
-    threading.Timer(0.5, later).start()
+    output.out.print(f"\n  [bold]Drainboard[/] is at [bold]{address}/[/]   (Ctrl-C stops it)")
+    names = ", ".join(deployment.name for deployment in settings.deployments)
+    nothing = output.plain("no deployment yet: add [[deployments]] to drainboard.toml")
+    output.out.print(f"  Looking at: {output.plain(names) or nothing}")
+    if demo:
+        output.out.print(f"  Try:  .venv/bin/drainboard gate drop-await-approval --server {address}\n")

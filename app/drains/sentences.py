@@ -164,8 +164,8 @@ def headline(answer: Answer, now: datetime) -> str:
     reasons = [reason for reason in reasons if reason.code not in answer.accepting]
     if answer.verdict is Verdict.BLOCKED:
         others = sum(reason.count or 0 for reason in reasons[1:])
-        more = f" {threads(others).capitalize()} more for other reasons." if others else ""
-        oldest = f" The oldest since {answer.oldest.since:%-d %b %Y}." if answer.oldest else ""
+        more = f" {others:,} more block for other reasons." if others else ""
+        oldest = f" The oldest for {span(now - answer.oldest.since)}." if answer.oldest else ""
         return f"{reasons[0].sentence}{more}{oldest}"
     if {reason.code for reason in reasons} == {"soaking"}:
         since = answer.soak.holds_since

@@ -17,7 +17,7 @@ from app.drains.jsonable import to_jsonable
 from app.drains.spec import DrainSpec, Policy, Target, from_json, to_json
 from app.drains.verdicts import Evidence, SoakState, advance, decide
 from app.errors import BadRequest, NotFound
-from app.facts.topology import at_or_below
+from app.facts.topology import UNREADABLE, at_or_below
 from app.facts.types import Condition
 from app.inventory import reads, tables, writes
 from app.inventory.encode import Json, pending_nodes
@@ -102,7 +102,7 @@ class Drains:
                 "drained_at": None,
                 "removed_at": None,
             }
-            await writes.update_deployment(connection, deployment_id, needs_sweep=True)
+            await writes.update_deployment(connection, deployment_id, sweep_wanted_at=now)
             if known is not None:
                 await writes.forget_arrivals(connection, known.id)
         await writes.upsert_drain(connection, values)
@@ -175,12 +175,12 @@ class Drains:
 
     # -- after a poll --------------------------------------------------------------------------------------------
 
-    async def after_poll(self, deployment_id: int, round_: "Round", now: datetime) -> None:
-        """Move the soak of every open drain on, and store its answer."""
-        async with self._store.database.write() as connection:
-            for row in await reads.list_drains(connection):
-                if row.deployment_id == deployment_id and row.closed_at is None and self._is_known(row):
-                    await self._after_poll(connection, row, round_, now)
+    async def after_poll(self, connection: AsyncConnection, deployment_id: int, round_: "Round", now: datetime) -> None:
+        """Move the soak of every open drain on, and store its answer: in the transaction that ends the poll, so that no
+        complete poll is ever seen without what it means."""
+        for row in await reads.list_drains(connection):
+            if row.deployment_id == deployment_id and row.closed_at is None and self._is_known(row):
+                await self._after_poll(connection, row, round_, now)
 
     async def _after_poll(self, connection: AsyncConnection, row: Any, round_: "Round", now: datetime) -> None:
         look = await self._look(connection, row, now, None)
@@ -194,7 +194,7 @@ class Drains:
                 before,
                 blocked=blocked,
                 arrivals=arrivals > 0,
-                deploy=_touched(look.spec, revisions, since=before.holds_since),
+                touched_at=_touched_at(look.spec, revisions, since=before.holds_since),
                 is_sweep=round_.is_sweep,
                 as_of=round_.as_of,
                 policy_soak=(look.spec.policy.soak_sweeps, look.spec.policy.soak_hold),
@@ -342,7 +342,8 @@ class Drains:
         leaks = unseen = 0
         if closed_at is not None and spec.nodes:
             leaks = await reads.count_leaks(connection, row.id, closed_at=closed_at, since=row.holds_since)
-            unseen = await self._count_unseen(connection, look, closed_at)
+            fresh, unseen = await self._count_intake(connection, look, closed_at)
+            leaks += fresh
         dispositions: Counter[Disposition] = Counter()
         by_target: dict[str, Counter[Disposition]] = {target.label: Counter() for target in spec.targets}
         unknowns: Counter[str] = Counter()
@@ -378,14 +379,23 @@ class Drains:
             max_age=max_age,
         )
 
-    async def _count_unseen(self, connection: AsyncConnection, look: _Look, closed_at: datetime) -> int:
-        """Threads created after intake closed of which nothing shows that they did not enter a target."""
+    async def _count_intake(self, connection: AsyncConnection, look: _Look, closed_at: datetime) -> tuple[int, int]:
+        """Of the threads created after intake closed: those that entered and are not recorded yet (a poll is running),
+        and those of which nothing shows whether they did."""
+        deployment_id = look.row.deployment_id
         since_then = and_(look.population, tables.thread.c.created_at > closed_at)
-        unseen = 0
-        for found in await reads.count_subjects(connection, look.row.deployment_id, since_then, cutoff=look.cutoff):
-            if not _shown_not_entered(self._subject(look.row.deployment_id, found.key), look.spec.nodes):
+        entered, unseen = [], 0
+        for found in await reads.count_subjects(connection, deployment_id, since_then, cutoff=look.cutoff):
+            subject = self._subject(deployment_id, found.key)
+            if any(_entered(subject, node) for node in look.spec.nodes):
+                entered.append(found.key)
+            elif not _shown_not_entered(subject):
                 unseen += found.count
-        return unseen
+        fresh = 0
+        for key in entered:
+            where = and_(since_then, reads.looks_like([key], cutoff=look.cutoff), reads.has_not_arrived(look.row.id))
+            fresh += await reads.count_threads(connection, deployment_id, where)
+        return fresh, unseen
 
     async def _oldest(self, connection: AsyncConnection, look: _Look) -> OldestBlocker | None:
         blocking = [found for found in look.counts if _blocks(look.standings[found.key])]
@@ -546,19 +556,19 @@ def _entered(subject: Subject, node: str) -> bool:
     return subject.routes is not None and (name in subject.routes.branches or name in subject.routes.joins)
 
 
-def _shown_not_entered(subject: Subject, nodes: Collection[str]) -> bool:
-    """A thread that is gone or never ran did not enter; of others storage must say so, and ``Send`` leaves no name."""
+def _shown_not_entered(subject: Subject) -> bool:
+    """A thread that is gone or never ran does not count; of others storage must show no route, and ``Send`` leaves no
+    name."""
     if subject.condition in (Condition.GONE, Condition.NEVER_RAN):
         return True
-    if subject.routes is None or subject.routes.sends:
-        return False
-    return not any(_entered(subject, node) for node in nodes)
+    return subject.routes is not None and not subject.routes.sends
 
 
 def _deployed(spec: DrainSpec, revisions: Iterable[RevisionSummary]) -> dict[str, bool | None]:
-    """Whether each node target is deployed now; None while no revision of the graph was ever seen."""
+    """Whether each node target is deployed now; None while the graph was never seen, or cannot be drawn."""
     of_graph = [found for found in revisions if found.graph == spec.graph]
-    if not of_graph:
+    unreadable = any(found.vanished_at is None and found.xray_hash == UNREADABLE for found in of_graph)
+    if not of_graph or unreadable:
         return dict.fromkeys(spec.nodes)
     current = {node for found in of_graph if found.vanished_at is None for node in found.nodes}
     return {node: node in current for node in spec.nodes}
@@ -591,21 +601,28 @@ def _removed_at(
     return max([*newest, *gone], default=now)
 
 
-def _touched(spec: DrainSpec, revisions: tuple[RevisionSummary, ...], *, since: datetime | None) -> bool:
-    """Whether a deploy since then changed what a target is: its node, the nodes below, its joins, or a field."""
+def _touched_at(spec: DrainSpec, revisions: Iterable[RevisionSummary], *, since: datetime | None) -> datetime | None:
+    """When the last deploy after ``since`` was noticed that changed what a target is: its node, the nodes below, its
+    joins, or a field. None: there was none."""
     if since is None:
-        return False
+        return None
     of_graph = sorted((found for found in revisions if found.graph == spec.graph), key=lambda found: found.id)
+    times = [
+        after.first_seen_at
+        for before, after in pairwise(of_graph)
+        if after.first_seen_at > since and _is_other_target(spec, before, after)
+    ]
+    times += [
+        found.vanished_at for found in of_graph[-1:] if found.vanished_at is not None and found.vanished_at > since
+    ]
+    return max(times, default=None)
+
+
+def _is_other_target(spec: DrainSpec, before: RevisionSummary, after: RevisionSummary) -> bool:
     fields = set(spec.fields)
-    for before, after in pairwise(of_graph):
-        if after.first_seen_at < since:
-            continue
-        for node in spec.nodes:
-            if _around(before, node) != _around(after, node):
-                return True
-        if fields & set(before.fields) != fields & set(after.fields):
-            return True
-    return any(found.vanished_at is not None and found.vanished_at >= since for found in of_graph[-1:])
+    if fields & set(before.fields) != fields & set(after.fields):
+        return True
+    return any(_around(before, node) != _around(after, node) for node in spec.nodes)
 
 
 def _around(revision: RevisionSummary, node: str) -> tuple[frozenset[str], ...]:

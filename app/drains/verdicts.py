@@ -372,7 +372,7 @@ def advance(
     *,
     blocked: bool,
     arrivals: bool,
-    deploy: bool,
+    touched_at: datetime | None,
     is_sweep: bool,
     as_of: datetime,
     policy_soak: tuple[int, timedelta],
@@ -387,9 +387,10 @@ def advance(
     drained_at = None if hit else before.drained_at
     if blocked:
         return replace(before, holds_since=None, sweeps=0, regressed_since=regressed, drained_at=drained_at)
-    if before.holds_since is None or arrivals or deploy:
+    if before.holds_since is None or arrivals or touched_at is not None:
+        start = as_of if touched_at is None else max(as_of, touched_at)
         return replace(
-            before, holds_since=as_of, sweeps=int(is_sweep), regressed_since=regressed, drained_at=drained_at
+            before, holds_since=start, sweeps=int(is_sweep), regressed_since=regressed, drained_at=drained_at
         )
     sweeps = before.sweeps + int(is_sweep)
     required, hold = policy_soak

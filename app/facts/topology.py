@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from app.facts.privacy import node_name
 from app.facts.types import Topology
 
+UNREADABLE = "unreadable"
 _ENDS = frozenset({"__start__", "__end__"})
 
 
@@ -44,6 +45,12 @@ def reduce_topology(
         fields=frozenset(fields),
         xray_hash=drawing_hash(xray),
     )
+
+
+def unreadable_topology(graph_id: str, assistant_id: str) -> Topology:
+    """A graph that is deployed and cannot be drawn: nothing is known to be in it."""
+    nothing: frozenset[str] = frozenset()
+    return Topology(graph_id, assistant_id, nothing, nothing, nothing, (), nothing, xray_hash=UNREADABLE)
 
 
 def drawing_hash(drawing: Mapping[str, object]) -> str:

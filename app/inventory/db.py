@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import orjson
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
@@ -99,8 +100,10 @@ def _known_revisions() -> set[str]:
 
 def _engine(url: str, *, is_sqlite: bool) -> AsyncEngine:
     if not is_sqlite:
-        return create_async_engine(url, pool_pre_ping=True)
-    engine = create_async_engine(url, connect_args={"timeout": 30})
+        return create_async_engine(url, pool_pre_ping=True, json_serializer=_to_json, json_deserializer=orjson.loads)
+    engine = create_async_engine(
+        url, connect_args={"timeout": 30}, json_serializer=_to_json, json_deserializer=orjson.loads
+    )
 
     @event.listens_for(engine.sync_engine, "connect")
     def _configure(connection: Any, _record: object) -> None:
@@ -117,6 +120,10 @@ def _engine(url: str, *, is_sqlite: bool) -> AsyncEngine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+def _to_json(value: Any) -> str:
+    return orjson.dumps(value).decode()
 
 
 def _config(url: str | None = None) -> Config:

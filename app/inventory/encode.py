@@ -1,11 +1,12 @@
 """Facts <-> what a table holds. Everything here is made of names, ids, kinds, counts and times."""
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
+
+import orjson
 
 from app.facts.types import (
     Agreement,
@@ -35,7 +36,7 @@ Json = dict[str, Any]
 
 def digest(content: Json) -> str:
     """The key of a dictionary entry: 32 hex digits over its canonical JSON."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:32]
+    return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]
 
 
 # -- shapes --------------------------------------------------------------------------------------------------------

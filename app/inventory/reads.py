@@ -126,6 +126,7 @@ def _revision(row: Any) -> RevisionSummary:
         joins=tuple(row.topology["joins"]),
         deferred=tuple(row.topology["deferred"]),
         fields=tuple(row.topology["fields"]),
+        edges=tuple((source, target, bool(conditional)) for source, target, conditional in row.topology["edges"]),
     )
 
 
@@ -141,14 +142,6 @@ async def list_declared_fields(connection: AsyncConnection, deployment_id: int) 
             if target["kind"] != "node":
                 found.update(name for name in (target["name"], target["new"]) if name)
     return found
-
-
-async def list_edges(connection: AsyncConnection, revision_id: int) -> tuple[tuple[str, str, bool], ...]:
-    """The edges of one revision as drawn: source, target, conditional."""
-    topology = await connection.scalar(
-        select(tables.graph_revision.c.topology).where(tables.graph_revision.c.id == revision_id)
-    )
-    return tuple((edge[0], edge[1], bool(edge[2])) for edge in topology["edges"]) if topology else ()
 
 
 async def list_alarms(connection: AsyncConnection, deployment_id: int, deployment: str) -> tuple[Alarm, ...]:
@@ -259,6 +252,12 @@ def is_unverified_idle(revision_ids: Iterable[int]) -> ColumnElement[bool]:
     elsewhere = or_(_thread.c.revision_id.is_(None), _thread.c.revision_id.not_in(ids))
     presumed = _thread.c.condition == Condition.PRESUMED_SETTLED.value
     return or_(presumed, and_(_thread.c.condition == Condition.SETTLED.value, elsewhere))
+
+
+def has_not_arrived(drain_id: int) -> ColumnElement[bool]:
+    """Threads that were not recorded as having entered a target of the drain."""
+    table = tables.arrival
+    return _thread.c.thread_id.not_in(select(table.c.thread_id).where(table.c.drain_id == drain_id))
 
 
 def is_not_settled() -> ColumnElement[bool]:

@@ -74,7 +74,7 @@ deployment = Table(
     Column("watermark", UtcDateTime),  # the newest updated_at that a complete poll started from
     Column("failing_since", UtcDateTime),
     Column("failing_sentence", String(500)),
-    Column("needs_sweep", Boolean, nullable=False, default=False),
+    Column("sweep_wanted_at", UtcDateTime),  # since when only a sweep will do: a new drain, a deploy half-way
     Column("capabilities", JSON, nullable=False, default=dict),
     Column("assistants", JSON, nullable=False, default=dict),  # id -> name
     Column("lock_holder", String(64)),

@@ -65,6 +65,7 @@ class RevisionSummary:
     joins: tuple[str, ...]
     deferred: tuple[str, ...]
     fields: tuple[str, ...]
+    edges: tuple[tuple[str, str, bool], ...]  # source, target, conditional; they never prove "cannot reach"
 
 
 @dataclass(frozen=True, slots=True)

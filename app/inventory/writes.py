@@ -107,9 +107,7 @@ def _insert(connection: AsyncConnection, table: Table) -> Any:
 async def ensure_deployment(connection: AsyncConnection, name: str, now: datetime) -> int:
     """The id of a deployment, made when it is new."""
     table = tables.deployment
-    statement = _insert(connection, table).values(
-        name=name, created_at=now, needs_sweep=True, capabilities={}, assistants={}
-    )
+    statement = _insert(connection, table).values(name=name, created_at=now, capabilities={}, assistants={})
     await connection.execute(statement.on_conflict_do_nothing(index_elements=["name"]))
     found = await connection.scalar(select(table.c.id).where(table.c.name == name))
     return int(found or 0)
@@ -118,6 +116,16 @@ async def ensure_deployment(connection: AsyncConnection, name: str, now: datetim
 async def update_deployment(connection: AsyncConnection, deployment_id: int, **values: Any) -> None:
     """Change facts about a deployment."""
     await connection.execute(update(tables.deployment).where(tables.deployment.c.id == deployment_id).values(**values))
+
+
+async def sweep_done(connection: AsyncConnection, deployment_id: int, *, started_at: datetime) -> None:
+    """A complete sweep answers whatever wanted one before it began."""
+    table = tables.deployment
+    await connection.execute(
+        update(table)
+        .where(table.c.id == deployment_id, table.c.sweep_wanted_at <= started_at)
+        .values(sweep_wanted_at=None)
+    )
 
 
 # -- the lock of a deployment's poll -------------------------------------------------------------------------------
@@ -172,15 +180,9 @@ async def update_poll(connection: AsyncConnection, poll_id: int, **values: Any) 
 
 
 async def keep_revisions(
-    connection: AsyncConnection,
-    deployment_id: int,
-    topologies: Collection[Topology],
-    *,
-    kept: Collection[str],
-    now: datetime,
+    connection: AsyncConnection, deployment_id: int, topologies: Collection[Topology], *, now: datetime
 ) -> bool:
-    """Store what the graphs look like now; whether anything changed (a deploy). ``kept``: graphs that are deployed but
-    could not be drawn, whose last revision stays."""
+    """Store what the graphs look like now; whether anything changed (a deploy)."""
     table = tables.graph_revision
     current = {
         row.graph_id: row
@@ -214,10 +216,9 @@ async def keep_revisions(
                 last_seen_at=now,
             )
         )
-    for graph_id, known in current.items():
-        if graph_id not in kept:
-            changed = True
-            await connection.execute(update(table).where(table.c.id == known.id).values(vanished_at=now))
+    for known in current.values():
+        changed = True
+        await connection.execute(update(table).where(table.c.id == known.id).values(vanished_at=now))
     return changed
 
 

@@ -17,15 +17,16 @@ from sqlalchemy import ColumnElement, and_
 from app.clock import utc_now
 from app.drains.service import Drains, GreenNeed, Round
 from app.errors import SourceError, StoreError, Throttled
-from app.facts.types import Condition, RowFacts, ThreadFacts, Topology
+from app.facts.topology import UNREADABLE
+from app.facts.types import Condition, RowFacts, ThreadFacts
 from app.inventory import reads, tables, writes
 from app.inventory.store import Store
 from app.inventory.views import PollSummary, RevisionSummary
 from app.jobs.listing import Walk, by_change, by_thread_id
-from app.jobs.readings import Readings, gather, moved
+from app.jobs.readings import Readings, gather, moved, reads_the_same
 from app.logs import get_logger
 from app.settings import DeploymentSettings
-from app.sources.agent_server.client import AgentServer, Assistant, GraphFailure
+from app.sources.agent_server.client import STOPPED, AgentServer, Assistant
 from app.sources.agent_server.reduce import Reading
 
 LEASE = timedelta(seconds=60)
@@ -34,6 +35,8 @@ OVERLAP = timedelta(seconds=5)
 BATCH = 200
 LEAST_MASS = 20
 MASS_SHARE = 0.05
+LEAST_DIFFERENCE = 5
+COUNT_SHARE = 0.01
 ALARM_CONDITIONS = {
     Condition.STRANDED: "{n} stranded: a node they wait at is not scheduled by the deployed graph. Answering them now loses "
     "the answer.",
@@ -72,7 +75,6 @@ class Poll:
 _REASONS = {
     "row_malformed": "A thread's row could not be understood; it was left out.",
     "order_unknown": "The server does not list threads in order of their ids, so rows may have been skipped.",
-    "graph_unreadable": "The drawing of a graph could not be read, so its nodes are not known.",
     "deployed_meanwhile": "A graph was deployed while states were read; the next sweep reads them again.",
     "throttled": "The server asked to slow down, and the poll was cut short.",
     "source_failed": "The server could not be asked to the end.",
@@ -107,7 +109,7 @@ class Poller:
         async with self._store.database.write() as connection:
             row = await reads.find_deployment(connection, self.settings.name)
             swept = await reads.find_latest_poll(connection, deployment_id, kinds=("sweep",), states=("complete",))
-            sweep = full or swept is None or row is None or row.needs_sweep or row.watermark is None
+            sweep = full or swept is None or row is None or row.sweep_wanted_at is not None or row.watermark is None
             kind: Literal["sweep", "scan"] = "sweep" if sweep else "scan"
             poll_id = await writes.begin_poll(connection, deployment_id, kind=kind, now=now)
         return Poll(poll_id, deployment_id, kind, now, watermark=row.watermark if row is not None else None)
@@ -138,7 +140,7 @@ class Poller:
         async with self._store.database.write() as connection:
             await self._raise_alarms(connection, poll, complete, now)
             changes: dict[str, object] = {}
-            if isinstance(failure, SourceError):
+            if isinstance(failure, SourceError) and failure.code != STOPPED:
                 row = await reads.find_deployment(connection, self.settings.name)
                 changes |= {
                     "failing_since": (row.failing_since if row else None) or now,
@@ -150,11 +152,11 @@ class Poller:
                 changes |= {"assistants": poll.assistants}
             if complete:
                 changes |= {"watermark": poll.watermark}
-                changes |= (
-                    {"needs_sweep": False, "capabilities": self._capabilities(poll)} if poll.kind == "sweep" else {}
-                )
+            if complete and poll.kind == "sweep":
+                changes |= {"capabilities": self._capabilities(poll)}
+                await writes.sweep_done(connection, poll.deployment_id, started_at=poll.started_at)
             if "deployed_meanwhile" in poll.reasons:
-                changes |= {"needs_sweep": True}
+                changes |= {"sweep_wanted_at": now}
             await writes.update_deployment(connection, poll.deployment_id, **changes)
             reasons = [
                 [code, failure.message if failure and code in ("throttled", "source_failed", "database") else sentence]
@@ -170,11 +172,8 @@ class Poller:
                 threads_expected=poll.expected,
                 reasons=reasons,
             )
-        await self._drains.after_poll(
-            poll.deployment_id,
-            Round(poll.id, is_sweep=poll.kind == "sweep", is_complete=complete, as_of=poll.started_at),
-            utc_now(),
-        )
+            round_ = Round(poll.id, is_sweep=poll.kind == "sweep", is_complete=complete, as_of=poll.started_at)
+            await self._drains.after_poll(connection, poll.deployment_id, round_, now)
         log.info(
             "poll.finished",
             deployment=self.settings.name,
@@ -263,17 +262,12 @@ class Poller:
             async with self._store.database.write() as connection:
                 await writes.update_poll(connection, poll.id, kind="sweep")
         found = await gather(self._server.topology(assistant) for assistant in assistants)
-        broken = {failure.graph_id for failure in found if isinstance(failure, GraphFailure)}
+        broken = sorted(topology.graph_id for topology in found if topology.xray_hash == UNREADABLE)
         if broken:
-            poll.miss("graph_unreadable")
+            sentence = f"The drawing of {', '.join(broken)} cannot be read, so its nodes are not known."
+            poll.alarms["graph_unreadable"] = (sentence[:500], len(broken))
         async with self._store.database.write() as connection:
-            changed = await writes.keep_revisions(
-                connection,
-                poll.deployment_id,
-                [topology for topology in found if isinstance(topology, Topology)],
-                kept=broken,
-                now=utc_now(),
-            )
+            changed = await writes.keep_revisions(connection, poll.deployment_id, found, now=utc_now())
         if changed:
             log.info("deploy.noticed", deployment=self.settings.name, poll=poll.id)
 
@@ -325,6 +319,7 @@ class Poller:
         poll.seen = walk.seen
         await self._scan(poll, readings, down_to=start)
         await self._reconcile(poll, readings)
+        await self._compare_counts(poll)
         for reason in walk.reasons:
             poll.miss(reason)
 
@@ -361,7 +356,7 @@ class Poller:
                 unmoved.append(row.thread_id)
             elif readings.needs_state(row, before, thorough=thorough):
                 calls.append(readings.read(row, before))
-            elif before is not None and not moved(row, before) and before.row.shape == row.shape:
+            elif before is not None and not moved(row, before) and reads_the_same(row, before):
                 unmoved.append(row.thread_id)
             else:
                 calls.append(readings.row_only(row, before, utc_now()))
@@ -413,6 +408,16 @@ class Poller:
                 unseen_waiting,
             )
 
+    async def _compare_counts(self, poll: Poll) -> None:
+        """The server's count is an alarm, never a proof: it counts stateless runs too, and threads come and go."""
+        async with self._store.database.read() as connection:
+            listed = await reads.count_threads(connection, poll.deployment_id, reads.is_alive())
+        if poll.expected is not None and poll.expected - listed > max(LEAST_DIFFERENCE, COUNT_SHARE * listed):
+            sentence = (
+                f"The server counts {poll.expected:,} threads and lists {listed:,}. Does the key see every thread?"
+            )
+            poll.alarms["count_differs"] = (sentence, poll.expected - listed)
+
     async def _missing_canaries(self, poll: Poll) -> int:
         """Canaries of the settings that this sweep did not list."""
         wanted = list(self.settings.canary_threads)
@@ -432,12 +437,16 @@ class Poller:
 
     async def _read_for_green(self, poll: Poll, readings: Readings, need: GreenNeed) -> None:
         """For a drain that nothing blocks: idle heads, busy threads, storage. Bounded; the rest stays unknown."""
-        scan = poll.kind == "scan"
-        budget = None if scan else self.settings.verify_idle_per_sweep
-        if need.idle_heads is not None:
+        if need.idle_heads is not None and poll.kind == "sweep":
+            budget = self.settings.verify_idle_per_sweep
             async for known in self._by_condition(poll, need.idle_heads, limit=budget):
-                wanted = [f for f in known if not scan or f.row.thread_id in poll.moved_ids]
-                await self._write(poll, readings, await gather(readings.read(f.row, f) for f in wanted))
+                await self._write(poll, readings, await gather(readings.read(f.row, f) for f in known))
+        elif need.idle_heads is not None:
+            moved_ids = sorted(poll.moved_ids)
+            for start in range(0, len(moved_ids), BATCH):
+                those = and_(need.idle_heads, tables.thread.c.thread_id.in_(moved_ids[start : start + BATCH]))
+                async for known in self._by_condition(poll, those, limit=None):
+                    await self._write(poll, readings, await gather(readings.read(f.row, f) for f in known))
         async for known in self._by_condition(poll, need.busy, limit=None):
             await self._write(poll, readings, await gather(readings.read(f.row, f, with_runs=True) for f in known))
         if need.storage is not None and self._server.has_storage is not False:
@@ -493,7 +502,7 @@ class Poller:
         clear: Iterable[str] = ()
         if complete:
             clear = [condition.value for condition in ALARM_CONDITIONS]
-            clear += ["canary_missing"] if poll.kind == "sweep" else []
+            clear += ["canary_missing", "graph_unreadable", "count_differs"] if poll.kind == "sweep" else []
         await writes.keep_alarms(connection, poll.deployment_id, found, clear=list(clear), now=now)  # type: ignore[arg-type]
 
     @contextlib.asynccontextmanager

@@ -35,7 +35,8 @@ class Readings:
     def needs_state(self, row: RowFacts, known: ThreadFacts | None, *, thorough: bool) -> bool:
         """Whether the state must be asked. ``thorough``: a sweep, which reads again whatever is not settled."""
         if known is None or moved(row, known):
-            return may_hold_work(row, known)
+            ran_elsewhere = known is not None and known.row.graph_id != row.graph_id
+            return may_hold_work(row, known) or ran_elsewhere
         if known.condition in (Condition.UNREAD, Condition.GONE):
             return may_hold_work(row, known) or known.condition is Condition.GONE
         if not thorough:
@@ -144,6 +145,12 @@ def moved(row: RowFacts, known: ThreadFacts) -> bool:
         before.interrupts,
         before.graph_id,
     )
+
+
+def reads_the_same(row: RowFacts, known: ThreadFacts) -> bool:
+    """Whether what is kept of a row that did not move is still what would be kept: names, renames or metadata keys that
+    are asked for may have changed."""
+    return known.row.shape == row.shape and known.row.metadata == row.metadata
 
 
 async def gather(awaitables: Iterable[Awaitable[T]]) -> list[T]:

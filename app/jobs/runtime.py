@@ -24,6 +24,7 @@ from app.sources.agent_server.reduce import Reading
 
 MAX_BACK_OFF = timedelta(minutes=5)
 START_WAIT = 5.0
+STOP_WAIT = timedelta(seconds=5)  # a poll that is cut in the middle of a write may hold the database's lock
 
 log = get_logger("runtime")
 
@@ -124,15 +125,10 @@ class Runtime:
             await asyncio.sleep(min(pause, max(MAX_BACK_OFF, deployment.poll_interval)).total_seconds())
 
     async def _await_poll(self, name: str, *, full: bool) -> PollSummary:
+        """A poll that this schedule's own end does not cut: ``close`` ends it."""
         task = asyncio.create_task(self.poll(name, full=full), name=f"poll {name}")
         self._running[name] = _Running(task, full)
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError, DrainboardError):
-                await task
-            raise
+        return await asyncio.shield(task)
 
     async def _sweep_is_due(self, deployment: DeploymentSettings) -> bool:
         async with self.store.database.read() as connection:
@@ -144,9 +140,14 @@ class Runtime:
 
     async def close(self) -> None:
         """End background polls, connections and the database."""
-        for running in self._running.values():
-            running.task.cancel()
-        await asyncio.gather(*(running.task for running in self._running.values()), return_exceptions=True)
+        tasks = [running.task for running in self._running.values() if not running.task.done()]
+        for server in self._servers.values():
+            server.stop()
+        if tasks:
+            await asyncio.wait(tasks, timeout=STOP_WAIT.total_seconds())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         for server in self._servers.values():
             await server.aclose()
         await self.store.database.close()

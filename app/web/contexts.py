@@ -6,12 +6,14 @@ and paths that ``render.py`` registers.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import ClassVar
 
 from app.drains.answers import Answer, BlockingThread, Verdict
 from app.inventory.views import Alarm, DeploymentStatus, Evidence, Inventory, SourceStatus, ThreadPage
 from app.web import words
 from app.web.filters import Chip, Facet, ThreadQuery
+from app.web.graph_picture import GraphPicture, NodeTotals
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +43,14 @@ class NodeCounts:
 
 @dataclass(frozen=True, slots=True)
 class DeploymentPage:
-    """The inventory of one deployment. ``nodes`` is empty when no graph was ever seen."""
+    """The inventory of one deployment. ``nodes`` and ``pictures`` are empty when no graph was ever seen."""
 
     template: ClassVar[str] = "deployment.html"
     deployment: DeploymentStatus
     inventory: Inventory
     threads: ThreadPage
     nodes: tuple[NodeCounts, ...]
+    pictures: tuple[GraphPicture, ...]
     asked: ThreadQuery
     facets: tuple[Facet, ...]
     fields: tuple[Facet, ...]
@@ -107,8 +110,20 @@ class DispositionGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class PastAnswer:
+    """What a drain answered before: its first reason, or the headline when there was none."""
+
+    at: datetime
+    verdict: Verdict
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
 class DrainPage:
-    """One drain. ``threads`` have the disposition or count for the reason; with neither they are those that block."""
+    """One drain. ``threads`` have the disposition or count for the reason; with neither they are those that block.
+
+    ``assistants``: the names that are known, by id. ``past``: newest first.
+    """
 
     template: ClassVar[str] = "drain.html"
     answer: Answer
@@ -119,6 +134,8 @@ class DrainPage:
     cursor: str | None
     disposition: str | None
     reason: str | None
+    assistants: Mapping[str, str]
+    past: tuple[PastAnswer, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,22 +175,29 @@ def disposition_groups(counts: Mapping[str, int]) -> tuple[DispositionGroup, ...
     return tuple(groups)
 
 
-def node_counts(
-    deployment: DeploymentStatus, totals: Mapping[str, int], by_condition: Mapping[str, Mapping[str, int]]
-) -> tuple[NodeCounts, ...]:
+def past_answers(evaluations: Iterable[Mapping[str, object]]) -> tuple[PastAnswer, ...]:
+    """Stored answers in short. One of an older version that lacks a part is left out."""
+    return tuple(found for each in evaluations if (found := _past_answer(each)))
+
+
+def assistant_names(answer: Answer) -> dict[str, str]:
+    return {each.assistant: each.name for each in answer.must_act if each.assistant and each.name}
+
+
+def node_counts(deployment: DeploymentStatus, counts: NodeTotals) -> tuple[NodeCounts, ...]:
     """The deployed nodes in their order, then those that hold threads and are deployed no more."""
     deployed = [each for each in deployment.revisions if each.vanished_at is None]
     names = [node for each in deployed for node in each.nodes if not node.startswith("__")]
     if deployed:
-        names += sorted(totals)
+        names += sorted(counts.totals)
     return tuple(
         NodeCounts(
             node,
             tuple(each.graph for each in deployed if node in each.nodes),
             any(node in each.joins for each in deployed),
             any(node in each.deferred for each in deployed),
-            totals.get(node, 0),
-            {condition: counts.get(node, 0) for condition, counts in by_condition.items()},
+            counts.totals.get(node, 0),
+            {condition: totals.get(node, 0) for condition, totals in counts.by_condition.items()},
         )
         for node in dict.fromkeys(names)
     )
@@ -182,6 +206,16 @@ def node_counts(
 def silent_source(sources: Iterable[SourceStatus]) -> SourceStatus | None:
     """The source of threads, when it fails: then nothing on the page is newer than its ``as_of``."""
     return next((each for each in sources if each.name == "threads" and each.status == "failed"), None)
+
+
+def _past_answer(evaluation: Mapping[str, object]) -> PastAnswer | None:
+    at, reasons = evaluation.get("evaluated_at"), evaluation.get("reasons")
+    first = reasons[0] if isinstance(reasons, list) and reasons else {}
+    sentence = (first.get("sentence") if isinstance(first, Mapping) else None) or evaluation.get("headline")
+    try:
+        return PastAnswer(datetime.fromisoformat(str(at)), Verdict(str(evaluation.get("verdict"))), str(sentence))
+    except ValueError:
+        return None
 
 
 def _is_known(disposition: str) -> bool:

@@ -1,6 +1,6 @@
 """What the pages ask for: one question, one method. Methods raise ``app.errors.NotFound`` and ``BadRequest``."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from app.drains.answers import Answer, BlockingThread
@@ -47,6 +47,10 @@ class Dashboard(Protocol):
 
         Those with the disposition, or those that the reason counts; with neither, all that block.
         """
+        ...
+
+    async def evaluations(self, name: str) -> Sequence[Mapping[str, object]]:
+        """The stored answers of a drain as the API has them, newest first."""
         ...
 
     async def alarms(self) -> tuple[Alarm, ...]:

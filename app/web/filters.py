@@ -87,6 +87,10 @@ class ThreadQuery:
             values["cursor"] = (cursor,)
         return paths.query(values)
 
+    def narrowed(self, **values: str | None) -> str:
+        """The query of a list of threads: these filters, with some of them set to one value."""
+        return paths.query({**self.filters, **{key: (value,) for key, value in values.items() if value is not None}})
+
     def toggled(self, key: str, value: str) -> str:
         """The link that adds the value to the filter, or takes it away."""
         given = self.filters.get(key, ())

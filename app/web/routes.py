@@ -12,19 +12,19 @@ from app.web.contexts import (
     DrainPage,
     DrainsPage,
     EvidencePage,
-    NodeCounts,
     OverviewPage,
     Page,
     ThreadsPage,
 )
-from app.web.dashboard import Dashboard
+from app.web.dashboard import Dashboard, Filters
 from app.web.filters import ThreadQuery, chips, facets, field_facets, read_query
+from app.web.graph_picture import MARKS, GraphPicture, NodeTotals, draw_deployment, shares_names
 from app.web.render import Pages
 from app.web.same_origin import require_same_origin
 
 FIRST_THREADS = 20
 PAGE_OF_THREADS = 50
-SHOWN_AT_NODES = ("parked", "failed", "running", "stranded", "lost")
+PAST_ANSWERS = 10
 
 router = APIRouter(default_response_class=HTMLResponse, include_in_schema=False)
 
@@ -56,11 +56,13 @@ async def overview(request: Request, data: Data) -> HTMLResponse:
 async def deployment(request: Request, name: str, data: Data, asked: Asked) -> HTMLResponse:
     status = await data.deployment(name)
     inventory = await data.inventory(name, asked.filters)
+    counts = await _node_totals(data, status, inventory, asked.filters)
     page = DeploymentPage(
         deployment=status,
         inventory=inventory,
         threads=await data.threads(name, asked.filters, None, FIRST_THREADS, asked.sort),
-        nodes=await _nodes(data, status, inventory, asked),
+        nodes=contexts.node_counts(status, counts),
+        pictures=await _pictures(data, status, counts, asked),
         asked=asked,
         facets=facets(inventory, asked),
         fields=field_facets(inventory, asked),
@@ -131,6 +133,8 @@ async def drain(
         cursor=cursor,
         disposition=disposition,
         reason=reason,
+        assistants=contexts.assistant_names(answer),
+        past=contexts.past_answers((await data.evaluations(name))[:PAST_ANSWERS]),
     )
     return _respond(request, page)
 
@@ -140,17 +144,38 @@ def _respond(request: Request, page: Page, *, status: int = 200) -> HTMLResponse
     return pages.respond(request, page, status=status)
 
 
-async def _nodes(
-    data: Dashboard, deployment: DeploymentStatus, inventory: Inventory, asked: ThreadQuery
-) -> tuple[NodeCounts, ...]:
+async def _node_totals(
+    data: Dashboard, deployment: DeploymentStatus, inventory: Inventory, filters: Filters
+) -> NodeTotals:
     """Pending counts by node and condition: one question for each condition that any thread has."""
     by_condition = {}
-    for condition in SHOWN_AT_NODES:
-        if not deployment.conditions.get(condition) or condition not in asked.filters.get("condition", (condition,)):
+    for condition in MARKS:
+        if not deployment.conditions.get(condition) or condition not in filters.get("condition", (condition,)):
             continue
-        part = await data.inventory(deployment.name, {**asked.filters, "condition": (condition,)})
+        part = await data.inventory(deployment.name, {**filters, "condition": (condition,)})
         by_condition[condition] = _pending(part)
-    return contexts.node_counts(deployment, _pending(inventory), by_condition)
+    return NodeTotals(_pending(inventory), by_condition)
+
+
+async def _pictures(
+    data: Dashboard, deployment: DeploymentStatus, counts: NodeTotals, asked: ThreadQuery
+) -> tuple[GraphPicture, ...]:
+    """The graphs drawn. Each is counted on its own only where two of them have a node of the same name."""
+    by_graph = {}
+    if shares_names(deployment):
+        for graph in {each.graph: None for each in deployment.revisions if each.vanished_at is None}:
+            filters = {**asked.filters, "graph": (graph,)}
+            if graph not in asked.filters.get("graph", (graph,)):
+                by_graph[graph] = NodeTotals({}, {})
+            else:
+                inventory = await data.inventory(deployment.name, filters)
+                by_graph[graph] = await _node_totals(data, deployment, inventory, filters)
+
+    def href(graph: str | None, node: str, condition: str | None) -> str:
+        of = graph if by_graph else None
+        return paths.threads_path(deployment.name) + asked.narrowed(pending=node, condition=condition, graph=of)
+
+    return draw_deployment(deployment, counts, by_graph, href)
 
 
 def _pending(inventory: Inventory) -> dict[str, int]:

@@ -152,6 +152,18 @@ def revision(number: int, graph: str = "support", **override: object) -> Revisio
         joins=("collect_payment",),
         deferred=("respond",),
         fields=("amount", "customer_name", "display_name", "messages", "state_version"),
+        edges=(
+            ("__start__", "intake", False),
+            ("intake", "triage", False),
+            ("triage", "await_approval", True),
+            ("triage", "lookup_order", True),
+            ("await_approval", "refund", True),
+            ("refund", "collect_payment", False),
+            ("lookup_order", "collect_payment", False),
+            ("collect_payment", "respond", False),
+            ("respond", "triage", True),
+            ("respond", "__end__", True),
+        ),
     )
     return replace(base, **override)  # type: ignore[arg-type]
 
@@ -199,9 +211,14 @@ def deployment(name: str = "support-prod", **override: object) -> DeploymentStat
         revisions=(
             revision(3),
             revision(
-                2, "orders", nodes=("receive", LONG_NODE, "nested/sub_wait", "close_order"), joins=(), deferred=()
+                2,
+                "orders",
+                nodes=("receive", LONG_NODE, "nested/sub_wait", "close_order"),
+                joins=(),
+                deferred=(),
+                edges=(("receive", LONG_NODE, False), (LONG_NODE, "nested/sub_wait", True)),
             ),
-            revision(1, vanished_at=before(minutes=18), nodes=("intake", "legacy_triage")),
+            revision(1, vanished_at=before(minutes=18), nodes=("intake", "legacy_triage"), edges=()),
         ),
         capabilities={"select": True, "storage": False, "version": "0.4.46", "count": None},
         alarms=ALARMS,
@@ -378,6 +395,21 @@ def evidence(item_id: str, **override: object) -> Evidence:
     return replace(base, **override)  # type: ignore[arg-type]
 
 
+def _stored(hours: int, verdict: str, sentence: str | None) -> dict[str, object]:
+    reasons = [{"code": "some_code", "sentence": sentence}] if sentence else []
+    at = before(hours=hours).isoformat().replace("+00:00", "Z")
+    return {"evaluated_at": at, "verdict": verdict, "reasons": reasons, "headline": "Nothing needs `await_approval`."}
+
+
+PAST = (
+    _stored(1, "blocked", "12 threads still wait at `await_approval`."),
+    _stored(3, "unknown", f"1 thread at `{HOSTILE_NODE.replace('`', '')}` was not read."),
+    {"evaluated_at": "once", "verdict": "of an older version"},
+    _stored(30, "drained", None),
+    *(_stored(40 + n, "blocked", f"{n} threads waited.") for n in range(20)),
+)
+
+
 def missing(item_id: str) -> Evidence:
     return Evidence(
         found=False,
@@ -397,6 +429,7 @@ class FakeDashboard:
     answers: tuple[Answer, ...] = ()
     open_alarms: tuple[Alarm, ...] = ()
     threads_of: tuple[ThreadItem, ...] = ()
+    past: tuple[Mapping[str, object], ...] = ()
     polls_started: list[tuple[str, bool]] = field(default_factory=list)
     live_reads: list[str] = field(default_factory=list)
 
@@ -481,6 +514,10 @@ class FakeDashboard:
         start = _offset(cursor)
         return tuple(found[start : start + 10]), str(start + 10) if start + 10 < len(found) else None, len(found)
 
+    async def evaluations(self, name: str) -> list[Mapping[str, object]]:
+        await self.drain(name)
+        return list(self.past)
+
     async def alarms(self) -> tuple[Alarm, ...]:
         return self.open_alarms
 
@@ -499,6 +536,7 @@ def full_dashboard() -> FakeDashboard:
         answers=(drained(), unknown(), blocked()),
         open_alarms=ALARMS,
         threads_of=sixty_threads(),
+        past=PAST,
     )
 
 

@@ -18,6 +18,7 @@ from aiolimiter import AsyncLimiter
 from langgraph_sdk.client import LangGraphClient
 
 from app.errors import SourceError, Throttled
+from app.facts.topology import UNREADABLE, unreadable_topology
 from app.facts.types import RowFacts, RunFacts, StateFacts, StateFailure, StorageFacts, Topology
 from app.sources.agent_server.reduce import (
     Malformed,
@@ -33,6 +34,7 @@ from app.sources.agent_server.reduce import (
 ROW_FIELDS = ["thread_id", "created_at", "updated_at", "state_updated_at", "metadata", "status", "values", "interrupts"]
 MAX_ASSISTANTS = 1000  # a page
 MAX_NAMES = 500
+STOPPED = "stopped"  # the code of the failure after ``stop``
 _GRAPH_NOT_FOUND = re.compile(r"^Graph .{1,300} not found", re.DOTALL)
 _ACTIVE: tuple[Literal["running", "pending"], ...] = ("running", "pending")
 _PASSING = frozenset({408, 425, 502, 503, 504})
@@ -50,13 +52,6 @@ class RowPage:
     rows: tuple[RowFacts, ...]
     size: int
     malformed: int
-
-
-@dataclass(frozen=True, slots=True)
-class GraphFailure:
-    """A graph whose drawing or schemas could not be read."""
-
-    graph_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +109,7 @@ class AgentServer:
         self._gate = asyncio.Semaphore(concurrency)
         self.requests = 0
         self.throttled = 0
+        self._stopped = False
         self._failed_in_a_row = 0
         self.has_storage: bool | None = None
         self.has_count: bool | None = None
@@ -123,6 +119,10 @@ class AgentServer:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+    def stop(self) -> None:
+        """Ask nothing more: what still wants to ask fails, so that a poll ends soon and on its own terms."""
+        self._stopped = True
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -155,8 +155,8 @@ class AgentServer:
                 graphs = tuple(Assistant(graph, assistant) for graph, (_, assistant) in sorted(chosen.items()))
                 return Deployed(graphs, names)
 
-    async def topology(self, assistant: Assistant) -> Topology | GraphFailure:
-        """A graph as deployed now. A graph that cannot be drawn is an outcome: it does not take the others down."""
+    async def topology(self, assistant: Assistant) -> Topology:
+        """A graph as deployed now. One that cannot be drawn has no nodes that are known: it does not take others down."""
         client, one = self._client.assistants, assistant.assistant_id
         try:
             xray = await self._ask(lambda: client.get_graph(one, xray=True))
@@ -164,15 +164,15 @@ class AgentServer:
             schemas = await self._ask(lambda: client.get_schemas(one))
             return reduce_graph(assistant.graph_id, one, plain=plain, xray=xray, schemas=schemas)
         except (_Refused, Malformed):
-            return GraphFailure(assistant.graph_id)
+            return unreadable_topology(assistant.graph_id, one)
 
-    async def drawing_hash(self, assistant: Assistant) -> str | GraphFailure:
+    async def drawing_hash(self, assistant: Assistant) -> str:
         """The hash of the drawing with inner nodes: one request that tells whether a graph was deployed anew."""
         try:
             raw = await self._ask(lambda: self._client.assistants.get_graph(assistant.assistant_id, xray=True))
             return reduce_drawing(raw)
         except (_Refused, Malformed):
-            return GraphFailure(assistant.graph_id)
+            return UNREADABLE
 
     # -- threads -------------------------------------------------------------------------------------------------
 
@@ -291,6 +291,8 @@ class AgentServer:
 
     async def _once(self, call: Callable[[], Awaitable[Any]]) -> Any:
         async with self._gate, self._limiter:
+            if self._stopped:
+                raise SourceError("Drainboard is stopping.", code=STOPPED)
             self.requests += 1
             try:
                 return await call()
