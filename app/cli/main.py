@@ -165,7 +165,7 @@ def drains_list(server: Server = None, json: Json = False) -> None:
         if json:
             output.as_json(found)
         elif not found["items"]:
-            output.out.print("There is no drain yet. Add [[drains]] to drainboard.toml.")
+            output.out.print(output.plain("There is no drain yet. Add [[drains]] to drainboard.toml."))
         else:
             output.table(
                 ["drain", "", "deployment", "owner", ""],

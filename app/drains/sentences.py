@@ -80,6 +80,9 @@ def unknown_sentence(code: str, *, count: int | None, part: str = "", **details:
     match code:
         case "source_failed":
             return _failed(details["source"], details["deployment"])
+        case "idle_unverified" if part == "elsewhere":
+            n = threads(count or 0)
+            return f"{n} idle under another graph and not looked at yet; work of this graph may wait there."
         case "idle_unverified":
             return _unverified(count or 0, details["requests_per_minute"])
         case "soaking":
@@ -118,6 +121,8 @@ _UNKNOWN = {
     "intake_unseen": "{n} created since intake closed, and nothing shows that they did not enter the target.",
     "leaking": "{n} created after intake was closed entered {targets}. Something still sends work there.",
     "regressed": "It was drained, and then something entered again. It has to hold anew.",
+    "fell_at_deploy": "Fewer threads need {targets} since a deploy that touched it, and nothing shows that they finished. "
+    "Look at the threads that were there before; a drain whose criteria change starts anew.",
     "phase_not_observing": "The drain's phase is additive: old and new still exist on purpose. Set it to observing.",
     "drain_closed": "The drain is closed. Open a new one to ask again.",
 }

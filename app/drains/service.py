@@ -2,13 +2,13 @@
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_
+from sqlalchemy import ColumnElement, and_, or_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.drains.answers import Answer, BlockingThread, MustAct, OldestBlocker, Verdict
@@ -97,6 +97,7 @@ class Drains:
         if not same:
             values |= {
                 "holds_since": None,
+                "fell_at": None,
                 "sweeps": 0,
                 "regressed_since": None,
                 "drained_at": None,
@@ -201,6 +202,8 @@ class Drains:
             )
         elif blocked or arrivals:
             after = replace(before, holds_since=None, sweeps=0)
+        if await self._fell_at_deploy(connection, look, revisions):
+            after = replace(after, fell_at=now, holds_since=None, sweeps=0)
         was_drained = await self._was_drained(connection, look, round_.poll_id, now)
         after = replace(after, removed_at=_removed_at(look.spec, revisions, after, was_drained=was_drained, now=now))
         evidence = replace(await self._evidence(connection, look, None, now), soak=after)
@@ -215,8 +218,25 @@ class Drains:
             regressed_since=after.regressed_since,
             drained_at=after.drained_at,
             removed_at=after.removed_at,
+            fell_at=after.fell_at,
         )
         await self._store_answer(connection, row, answer, round_.poll_id)
+
+    async def _fell_at_deploy(
+        self, connection: AsyncConnection, look: _Look, revisions: Sequence[RevisionSummary]
+    ) -> bool:
+        """Whether fewer threads need a node target than when it was last looked at, while a deploy touched the target or
+        it was not deployed: they may have been lost, not finished."""
+        last = await reads.list_evaluations(connection, look.row.id, limit=1)
+        if not look.spec.nodes or not last or last[0].criteria_version != look.row.criteria_version:
+            return False
+        need: Counter[str] = Counter()
+        for found in look.counts:
+            need[look.standings[found.key].overall.disposition.value] += found.count
+        if _node_needs(need) >= _node_needs(last[0].answer["dispositions"]):
+            return False
+        touched = _touched_at(look.spec, revisions, since=last[0].evaluated_at) is not None
+        return touched or not all(_deployed(look.spec, revisions).values())
 
     async def _was_drained(self, connection: AsyncConnection, look: _Look, poll_id: int, now: datetime) -> bool:
         """Whether the drain was drained until just before this poll: by its last answer, on evidence still fresh."""
@@ -279,7 +299,7 @@ class Drains:
                 look = await self._look(connection, row, now, None)
                 if any(found.overall.disposition.group == "blocking" for found in look.standings.values()):
                     continue
-                needs.append(_need(look))
+                needs.append(_need(look, await reads.list_revisions(connection, deployment_id)))
         return needs
 
     # -- gathering -----------------------------------------------------------------------------------------------
@@ -369,6 +389,7 @@ class Drains:
             deployed=_deployed(spec, revisions),
             leaks=leaks,
             intake_unseen=unseen,
+            unread_elsewhere=await self._count_unread_elsewhere(connection, look),
             alarms={alarm.code: alarm.count for alarm in alarms if alarm.code in ALARMS_THAT_WITHHOLD},
             oldest=await self._oldest(connection, look),
             must_act=await self._must_act(connection, look),
@@ -378,6 +399,11 @@ class Drains:
             requests_per_minute=deployment.requests_per_minute,
             max_age=max_age,
         )
+
+    async def _count_unread_elsewhere(self, connection: AsyncConnection, look: _Look) -> int:
+        if not look.spec.nodes:
+            return 0
+        return await reads.count_threads(connection, look.row.deployment_id, _elsewhere(look.spec))
 
     async def _count_intake(self, connection: AsyncConnection, look: _Look, closed_at: datetime) -> tuple[int, int]:
         """Of the threads created after intake closed: those that entered and are not recorded yet (a poll is running),
@@ -449,9 +475,14 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class GreenNeed:
-    """What one drain that nothing blocks still needs: conditions on threads. None: not needed."""
+    """What one drain that nothing blocks still needs: conditions on threads. None: not needed.
+
+    ``recheck``: threads whose settled heads a sweep may read again with what is left of its budget, since deleting a run
+    changes a head without moving its row.
+    """
 
     idle_heads: ColumnElement[bool] | None
+    recheck: ColumnElement[bool] | None
     busy: ColumnElement[bool]
     storage: ColumnElement[bool] | None
 
@@ -540,7 +571,7 @@ def _blocking(row: reads.SubjectThread, standing: Standing, works: Mapping[int, 
 
 
 def _soak_of(row: Any) -> SoakState:
-    return SoakState(row.holds_since, row.sweeps, row.regressed_since, row.drained_at, row.removed_at)
+    return SoakState(row.holds_since, row.sweeps, row.regressed_since, row.drained_at, row.removed_at, row.fell_at)
 
 
 def _closed_at(spec: DrainSpec, row: Any) -> datetime | None:
@@ -641,14 +672,17 @@ def _configured(deployment: DeploymentSettings) -> frozenset[str]:
     return frozenset(found)
 
 
-def _need(look: _Look) -> GreenNeed:
+def _need(look: _Look, revisions: Iterable[RevisionSummary]) -> GreenNeed:
     population = and_(look.population, reads.is_alive())
     table = tables.thread
     nodes = set(look.spec.nodes)
-    idle = storage = None
+    idle = storage = recheck = None
     if nodes:
         able = [revision for revision, has in look.rules.revision_nodes.items() if nodes <= set(has)]
-        idle = and_(population, reads.is_unverified_idle(able))
+        idle = or_(and_(population, reads.is_unverified_idle(able)), _elsewhere(look.spec))
+        recheck = and_(
+            population, table.c.revision_id.in_([found.id for found in revisions if found.vanished_at is None])
+        )
         ran = and_(population, table.c.condition != Condition.NEVER_RAN.value, table.c.routes_id.is_(None))
         waiting = {node for node in look.rules.joins | look.rules.deferred if any(at_or_below(node, n) for n in nodes)}
         closed_at = _closed_at(look.spec, look.row)
@@ -656,7 +690,29 @@ def _need(look: _Look) -> GreenNeed:
             storage = ran
         elif closed_at is not None:
             storage = and_(ran, table.c.created_at > closed_at)
-    return GreenNeed(idle_heads=idle, busy=and_(population, table.c.status == "busy"), storage=storage)
+    return GreenNeed(idle_heads=idle, recheck=recheck, busy=and_(population, table.c.status == "busy"), storage=storage)
+
+
+def _elsewhere(spec: DrainSpec) -> ColumnElement[bool]:
+    return reads.may_belong(spec.graph, metadata=spec.metadata, created_before=spec.created_before)
+
+
+_NODE_NEEDS = frozenset(
+    {
+        Disposition.STRANDED,
+        Disposition.LOST,
+        Disposition.PARKED_AT_TARGET,
+        Disposition.FAILED_AT_TARGET,
+        Disposition.RUNNING_AT_TARGET,
+        Disposition.SCHEDULED_AT_TARGET,
+        Disposition.MAY_HOLD_TARGET,
+    }
+)
+
+
+def _node_needs(dispositions: Mapping[str, int]) -> int:
+    """Threads that need, or may need, a node target."""
+    return sum(dispositions.get(found.value, 0) for found in _NODE_NEEDS)
 
 
 def _essence(answer: Mapping[str, Any]) -> str:

@@ -21,7 +21,9 @@ class SoakState:
     """What is remembered of a drain between polls.
 
     ``holds_since``: since when nothing has blocked, been entered, or been touched by a deploy. ``sweeps``: complete sweeps
-    since then. ``regressed_since``: a hit after a verdict of drained, until it has soaked again.
+    since then. ``regressed_since``: a hit after a verdict of drained, until it has soaked again. ``removed_at``: when the
+    target was removed while the drain was drained. ``fell_at``: when threads stopped needing the target while a deploy
+    touched it or it was not deployed, which is no progress until somebody explains it.
     """
 
     holds_since: datetime | None = None
@@ -29,6 +31,7 @@ class SoakState:
     regressed_since: datetime | None = None
     drained_at: datetime | None = None
     removed_at: datetime | None = None
+    fell_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,8 @@ class Evidence:
     complete poll of either kind. ``dispositions`` add up to the population; ``by_target`` counts blocking ones only;
     ``unknowns`` counts unknown threads by reason code. ``deployed``: per node target. ``leaks``: threads created after
     intake closed that entered a target since ``holds_since``. ``intake_unseen``: threads created since then that nothing
-    shows not to have entered.
+    shows not to have entered. ``unread_elsewhere``: idle threads that last ran under another graph, whose head, which may
+    be this graph's, was not read yet.
     """
 
     spec: DrainSpec
@@ -55,6 +59,7 @@ class Evidence:
     deployed: Mapping[str, bool | None]
     leaks: int
     intake_unseen: int
+    unread_elsewhere: int
     alarms: Mapping[str, int | None]
     oldest: OldestBlocker | None
     must_act: tuple[MustAct, ...]
@@ -188,6 +193,8 @@ def _unknown(evidence: Evidence, now: datetime) -> Iterator[Reason]:
     for code, count in (*_phase(evidence), *_proofs(evidence, now)):
         sentence = unknown_sentence(code.partition(":")[0], count=count, part=code.partition(":")[2], **details)
         threads = f"/api/v1/drains/{evidence.spec.name}/threads?reason={code}" if code in evidence.unknowns else None
+        if code == "idle_unverified:elsewhere":
+            threads = f"/api/v1/deployments/{evidence.spec.deployment}/threads?condition=presumed_settled"
         yield Reason(code.partition(":")[0], Verdict.UNKNOWN, count, "threads", evidence.as_of, sentence, threads)
 
 
@@ -210,6 +217,10 @@ def _proofs(evidence: Evidence, now: datetime) -> Iterator[tuple[str, int | None
     yield from sorted((code, count) for code, count in evidence.unknowns.items() if count)
     if any(deployed is not True for deployed in evidence.deployed.values()) and evidence.soak.removed_at is None:
         yield "target_not_deployed", None
+    if evidence.unread_elsewhere:
+        yield "idle_unverified:elsewhere", evidence.unread_elsewhere
+    if evidence.soak.fell_at is not None:
+        yield "fell_at_deploy", None
     for part in sorted(_not_evaluated(evidence)):
         yield f"not_evaluated:{part}", None
     if evidence.intake_unseen:
@@ -337,7 +348,8 @@ def _checks(evidence: Evidence, standing: list[Reason], now: datetime) -> Iterat
     yield check("complete sweep", (*fresh, "mass_disappearance", "canary_missing"), looked)
     blocking = tuple(found.value for found in Disposition if found.group == "blocking")
     yield check("nothing blocks", blocking, f"0 of {evidence.size:,} threads block.")
-    yield check("nothing unknown", (*sorted(evidence.unknowns), "empty_population"), "Every thread could be judged.")
+    unknown = (*sorted({*evidence.unknowns, "idle_unverified"}), "empty_population")
+    yield check("nothing unknown", unknown, "Every thread could be judged.")
     if evidence.deployed:
         yield check("target deployed", ("target_not_deployed",), _deployed_sentence(evidence))
     else:
@@ -349,7 +361,7 @@ def _checks(evidence: Evidence, standing: list[Reason], now: datetime) -> Iterat
             yield Check(source, "not_needed", "Not configured for this deployment.")
     yield check("intake closed", ("leaking", "intake_unseen"), "No new thread entered.")
     yield (
-        check("soak", ("soaking", "regressed"), _soak_sentence(evidence))
+        check("soak", ("soaking", "regressed", "fell_at_deploy"), _soak_sentence(evidence))
         if not evidence.blocking
         else Check("soak", "not_needed", "Starts when nothing blocks.")
     )

@@ -116,7 +116,20 @@ def _resting(row: RowFacts, state: StateFacts, missing: tuple[Leaf, ...], known:
         return Condition.FAILED
     if state.leaves:
         return Condition.PARKED
-    return Condition.HALF_STEP if state.unapplied else Condition.SETTLED
+    if state.unapplied:
+        return Condition.HALF_STEP
+    return Condition.UNREAD if _read_by_another_graph(row, state) else Condition.SETTLED
+
+
+def _read_by_another_graph(row: RowFacts, state: StateFacts) -> bool:
+    """The server reads with the graph of the last run. If another one wrote the head, what that one left pending does
+    not show: a run under another graph can "succeed", write nothing, and leave the work where it was."""
+    return state.graph_id is not None and row.graph_id is not None and state.graph_id != row.graph_id
+
+
+def _tasks_above(leaf: Leaf) -> Iterable[str]:
+    """The tasks whose subgraphs a leaf is in, from its namespace ``OUTER:TASK|INNER:TASK``."""
+    return (step.rpartition(":")[2] for step in leaf.ns.split("|") if step)
 
 
 def _was_lost(row: RowFacts, known: ThreadFacts | None) -> bool:
@@ -149,7 +162,7 @@ def _not_scheduled(
             )
     if known is None or known.row.created_at != row.created_at:
         return
-    tasks = {leaf.task_id for leaf in state.leaves}
+    tasks = {leaf.task_id for leaf in state.leaves} | {task for leaf in state.leaves for task in _tasks_above(leaf)}
     nodes = {leaf.node for leaf in state.leaves} | set(state.unapplied) | named
     for leaf in known.leaves:
         stands = leaf.checkpoint_id is not None and state.heads.get(leaf.ns) == leaf.checkpoint_id

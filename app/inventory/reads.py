@@ -209,6 +209,19 @@ async def list_unseen(
     return list((await connection.execute(query)).scalars())
 
 
+async def list_oldest_readings(
+    connection: AsyncConnection, deployment_id: int, *, where: ColumnElement[bool], limit: int
+) -> list[str]:
+    """Ids of threads by any condition, the longest not read first."""
+    query = (
+        select(_thread.c.thread_id)
+        .where(_thread.c.deployment_id == deployment_id, where)
+        .order_by(_thread.c.state_read_at, _thread.c.thread_id)
+        .limit(limit)
+    )
+    return list((await connection.execute(query)).scalars())
+
+
 async def list_ids(
     connection: AsyncConnection, deployment_id: int, *, where: ColumnElement[bool], after: str, limit: int
 ) -> list[str]:
@@ -246,6 +259,13 @@ def is_of_graph(graph: str) -> ColumnElement[bool]:
     return or_(_thread.c.graph_id == graph, _thread.c.head_graph_id == graph, nowhere)
 
 
+def may_belong(graph: str, *, metadata: Mapping[str, str], created_before: datetime | None) -> ColumnElement[bool]:
+    """Idle threads that last ran under another graph and whose head nobody has read: their work may be this graph's, since
+    a run under another graph can "succeed", write nothing, and leave the work where it was."""
+    unread = and_(_thread.c.condition == Condition.PRESUMED_SETTLED.value, _thread.c.head_graph_id.is_(None))
+    return and_(unread, _thread.c.graph_id != graph, *_selected(metadata, created_before))
+
+
 def is_unverified_idle(revision_ids: Iterable[int]) -> ColumnElement[bool]:
     """Idle threads whose head was not read since they moved, or not under one of these revisions."""
     ids = list(revision_ids)
@@ -260,9 +280,9 @@ def has_not_arrived(drain_id: int) -> ColumnElement[bool]:
     return _thread.c.thread_id.not_in(select(table.c.thread_id).where(table.c.drain_id == drain_id))
 
 
-def is_not_settled() -> ColumnElement[bool]:
-    """Threads that a sweep reads again: neither settled nor presumed so, and not gone."""
-    return _thread.c.condition.not_in([Condition.SETTLED.value, Condition.PRESUMED_SETTLED.value, Condition.GONE.value])
+def is_settled_before(when: datetime) -> ColumnElement[bool]:
+    """Settled threads whose head was last read before then."""
+    return and_(_thread.c.condition == Condition.SETTLED.value, _thread.c.state_read_at < when)
 
 
 # -- drains --------------------------------------------------------------------------------------------------------
@@ -291,11 +311,14 @@ class SubjectCount:
 
 def in_population(graph: str, *, metadata: Mapping[str, str], created_before: datetime | None) -> ColumnElement[bool]:
     """The threads that a drain is about."""
-    parts = [is_of_graph(graph)]
-    parts += [_thread.c.metadata[key].as_string() == value for key, value in metadata.items()]
+    return and_(is_of_graph(graph), *_selected(metadata, created_before))
+
+
+def _selected(metadata: Mapping[str, str], created_before: datetime | None) -> list[ColumnElement[bool]]:
+    parts: list[ColumnElement[bool]] = [_thread.c.metadata[key].as_string() == value for key, value in metadata.items()]
     if created_before is not None:
         parts.append(_thread.c.created_at < created_before)
-    return and_(*parts)
+    return parts
 
 
 def _since() -> ColumnElement[datetime]:

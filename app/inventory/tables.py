@@ -182,6 +182,7 @@ drain = Table(
     Column("regressed_since", UtcDateTime),
     Column("drained_at", UtcDateTime),
     Column("removed_at", UtcDateTime),
+    Column("fell_at", UtcDateTime),
     Index("ix_drain_deployment_id", "deployment_id"),
 )
 

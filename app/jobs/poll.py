@@ -440,7 +440,10 @@ class Poller:
         if need.idle_heads is not None and poll.kind == "sweep":
             budget = self.settings.verify_idle_per_sweep
             async for known in self._by_condition(poll, need.idle_heads, limit=budget):
+                budget -= len(known)
                 await self._write(poll, readings, await gather(readings.read(f.row, f) for f in known))
+            if need.recheck is not None:
+                await self._recheck_settled(poll, readings, need.recheck, budget)
         elif need.idle_heads is not None:
             moved_ids = sorted(poll.moved_ids)
             for start in range(0, len(moved_ids), BATCH):
@@ -456,6 +459,17 @@ class Poller:
                     readings,
                     await gather(readings.read(f.row, f, with_runs=True, with_storage=True) for f in known),
                 )
+
+    async def _recheck_settled(self, poll: Poll, readings: Readings, where: ColumnElement[bool], budget: int) -> None:
+        """Read settled heads again, the longest not read first: deleting a run changes a head and moves no row."""
+        stale = and_(where, reads.is_settled_before(poll.started_at))
+        async with self._store.database.read() as connection:
+            ids = await reads.list_oldest_readings(connection, poll.deployment_id, where=stale, limit=max(0, budget))
+        for start in range(0, len(ids), BATCH):
+            async with self._store.database.read() as connection:
+                dictionaries = self._store.dictionaries(poll.deployment_id)
+                known = await reads.known_threads(connection, dictionaries, ids[start : start + BATCH])
+            await self._write(poll, readings, await gather(readings.read(f.row, f) for f in known.values()))
 
     async def _by_condition(
         self, poll: Poll, where: ColumnElement[bool], *, limit: int | None

@@ -24,6 +24,7 @@ FRAME_TOP = 32.0
 FRAME_SIDE = 14.0
 MARGIN = 20.0
 BETWEEN = 36.0  # the graph and the nodes that are gone
+REMOVED_LABEL = "not deployed, and threads still wait there"
 MARK_ICON = 14.0
 MARK_GAP = 12.0
 THOUSANDS_FROM = 10_000
@@ -335,6 +336,7 @@ def _draw(graph: str | None, revision: str | None, whole: _Whole, solid: set[Pai
     width, bottom = placed.width, placed.height
     removed_y = None
     if holding.removed:
+        label = BOX_GAP if bottom else 0.0
         removed_y = MARGIN + bottom + (BETWEEN if bottom else 0)
         labels = {name: _shortened(name) for name in holding.removed}
         sizes = {
@@ -342,8 +344,9 @@ def _draw(graph: str | None, revision: str | None, whole: _Whole, solid: set[Pai
         }
         row = place(sizes, ())
         for name, box in row.boxes.items():
-            shapes.append(holding.shape(name, "removed", box.moved(MARGIN, removed_y + BOX_GAP), labels[name]))
-        width, bottom = max(width, row.width), removed_y - MARGIN + BOX_GAP + row.height
+            shapes.append(holding.shape(name, "removed", box.moved(MARGIN, removed_y + label), labels[name]))
+        width, bottom = max(width, row.width), removed_y - MARGIN + label + row.height
+        width = max(width, len(REMOVED_LABEL) * CHARACTER) if label else width
     return GraphPicture(
         graph=graph,
         hash=revision,

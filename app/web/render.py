@@ -17,6 +17,7 @@ from markupsafe import Markup, escape
 
 from app.web import contexts, paths, words
 from app.web.contexts import ErrorPage, Page
+from app.web.graph_picture import REMOVED_LABEL
 
 ROOT = Path(__file__).parents[2]
 TEMPLATES = ROOT / "templates"
@@ -40,6 +41,7 @@ MINUTE, HOUR, DAY = 60, 3600, 86400
 AGO_UNTIL = 14 * DAY
 LONGEST_WHOLE_ID = 18
 
+_UNIT = re.compile(r"(?<=\d) (?=(?:s|min|h|d)\b)")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)")
 
 
@@ -128,6 +130,7 @@ def make_environment(templates_dir: Path = TEMPLATES, static_dir: Path = STATIC)
         drain_path=paths.drain_path,
         drain_threads_path=paths.drain_threads_path,
         silent_source=contexts.silent_source,
+        removed_label=REMOVED_LABEL,
         words=words,
         asset=_assets(static_dir),
     )
@@ -210,8 +213,11 @@ def duration(seconds: float) -> str:
 
 
 def ticks(sentence: str) -> Markup:
-    """A sentence with `` `names` `` in monospace; all of it escaped. An odd backtick stays what it is."""
-    parts = re.split(r"`([^`]+)`", sentence)
+    """A sentence with `` `names` `` in monospace; all of it escaped. An odd backtick stays what it is.
+
+    A number stays on one line with its unit of time.
+    """
+    parts = re.split(r"`([^`]+)`", _UNIT.sub("\N{NO-BREAK SPACE}", sentence))
     return Markup("").join(
         Markup("<code>{}</code>").format(part) if place % 2 else escape(part) for place, part in enumerate(parts)
     )
