@@ -87,6 +87,27 @@ def upgrade() -> None:
     with op.batch_alter_table('graph_revision', schema=None) as batch_op:
         batch_op.create_index('ix_graph_revision_deployment_id_graph_id', ['deployment_id', 'graph_id'], unique=False)
 
+    op.create_table('observation',
+    sa.Column('id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), nullable=False),
+    sa.Column('deployment_id', sa.Integer(), nullable=False),
+    sa.Column('thread_id', sa.String(length=255), nullable=False),
+    sa.Column('node', sa.String(length=500), nullable=False),
+    sa.Column('ns', sa.String(length=1000), nullable=False),
+    sa.Column('task_id', sa.String(length=255), nullable=False),
+    sa.Column('checkpoint_id', sa.String(length=255), nullable=True),
+    sa.Column('arrived_at', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('arrived_poll_id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), nullable=False),
+    sa.Column('left_at', sa.DateTime(timezone=True), nullable=True),
+    sa.Column('left_poll_id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), nullable=True),
+    sa.Column('departure', sa.String(length=12), nullable=True),
+    sa.ForeignKeyConstraint(['deployment_id'], ['deployment.id'], name=op.f('fk_observation_deployment_id'), ondelete='CASCADE'),
+    sa.PrimaryKeyConstraint('id', name=op.f('pk_observation')),
+    sa.UniqueConstraint('deployment_id', 'thread_id', 'task_id', 'checkpoint_id', name=op.f('uq_observation_deployment_id_thread_id_task_id_checkpoint_id'))
+    )
+    with op.batch_alter_table('observation', schema=None) as batch_op:
+        batch_op.create_index('ix_observation_deployment_id_left_at', ['deployment_id', 'left_at'], unique=False)
+        batch_op.create_index('ix_observation_deployment_id_node', ['deployment_id', 'node', 'arrived_at'], unique=False)
+
     op.create_table('poll',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), nullable=False),
     sa.Column('deployment_id', sa.Integer(), nullable=False),
@@ -217,6 +238,11 @@ def downgrade() -> None:
         batch_op.drop_index('ix_poll_deployment_id_id')
 
     op.drop_table('poll')
+    with op.batch_alter_table('observation', schema=None) as batch_op:
+        batch_op.drop_index('ix_observation_deployment_id_node')
+        batch_op.drop_index('ix_observation_deployment_id_left_at')
+
+    op.drop_table('observation')
     with op.batch_alter_table('graph_revision', schema=None) as batch_op:
         batch_op.drop_index('ix_graph_revision_deployment_id_graph_id')
 

@@ -80,12 +80,14 @@ def judge_state(
     that an interrupt may have come from.
     """
     missing = tuple(_not_scheduled(row, state, known, candidates))
+    if _went_past(row, known):
+        missing = tuple(replace(leaf, lost=leaf.lost or leaf.source is LeafSource.LAST_SEEN) for leaf in missing)
     leaves = state.leaves + missing
     if row.status is Status.BUSY and (found := _busy(state, runs, stuck_after, now)) is not None:
         return replace(found, leaves=leaves)
     if state.checkpoint_id is None:
         return Judgement(Condition.NEVER_RAN, ())
-    return Judgement(_resting(row, state, missing, known), leaves)
+    return Judgement(_resting(row, state, missing), leaves)
 
 
 def _busy(
@@ -104,8 +106,8 @@ def _busy(
     return Judgement(Condition.SCHEDULED, ()) if runs else None
 
 
-def _resting(row: RowFacts, state: StateFacts, missing: tuple[Leaf, ...], known: ThreadFacts | None) -> Condition:
-    if any(leaf.source is LeafSource.LAST_SEEN for leaf in missing) and _was_lost(row, known):
+def _resting(row: RowFacts, state: StateFacts, missing: tuple[Leaf, ...]) -> Condition:
+    if any(leaf.lost for leaf in missing):
         return Condition.LOST
     if missing:
         return Condition.STRANDED
@@ -127,19 +129,37 @@ def _read_by_another_graph(row: RowFacts, state: StateFacts) -> bool:
     return state.graph_id is not None and row.graph_id is not None and state.graph_id != row.graph_id
 
 
+def left(state: StateFacts, known: ThreadFacts | None, leaves: Collection[Leaf]) -> tuple[Leaf, ...]:
+    """Leaves that were seen pending before and are no longer; each is judged once. ``leaves``: those that stand now."""
+    if known is None:
+        return ()
+    standing = {leaf.task_id for leaf in leaves if not leaf.lost}
+    standing |= {task for leaf in state.leaves for task in _tasks_above(leaf)}
+    return tuple(
+        leaf
+        for leaf in known.leaves
+        if leaf.source is LeafSource.STATE and not leaf.lost and leaf.task_id not in standing
+    )
+
+
 def _tasks_above(leaf: Leaf) -> Iterable[str]:
     """The tasks whose subgraphs a leaf is in, from its namespace ``OUTER:TASK|INNER:TASK``."""
     return (step.rpartition(":")[2] for step in leaf.ns.split("|") if step)
 
 
-def _was_lost(row: RowFacts, known: ThreadFacts | None) -> bool:
-    """A run went over the leaf without doing it: the row moved and waits no longer, its checkpoint is still the head."""
-    if known is None or row.status is not Status.IDLE or row.interrupts or row.error_class is not None:
-        return False
-    return known.condition is Condition.LOST or _moved(row) != _moved(known.row)
+def _went_past(row: RowFacts, known: ThreadFacts | None) -> bool:
+    """Whether a run has ended since: the row moved and waits no longer. A leaf whose checkpoint is still the head was then
+    passed over without being done."""
+    return known is not None and waits_no_more(row) and changed_at(row) != changed_at(known.row)
 
 
-def _moved(row: RowFacts) -> datetime:
+def waits_no_more(row: RowFacts) -> bool:
+    """Whether the row says that nobody has to act: idle, without an interrupt or an error."""
+    return row.status is Status.IDLE and not row.interrupts and row.error_class is None
+
+
+def changed_at(row: RowFacts) -> datetime:
+    """When the thread's state last changed, as far as the row says."""
     return row.state_updated_at or row.updated_at
 
 
@@ -166,5 +186,5 @@ def _not_scheduled(
     nodes = {leaf.node for leaf in state.leaves} | set(state.unapplied) | named
     for leaf in known.leaves:
         stands = leaf.checkpoint_id is not None and state.heads.get(leaf.ns) == leaf.checkpoint_id
-        if stands and leaf.task_id not in tasks and leaf.node not in nodes:
+        if (stands or leaf.lost) and leaf.task_id not in tasks and leaf.node not in nodes:
             yield replace(leaf, source=LeafSource.LAST_SEEN)

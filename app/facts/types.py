@@ -139,7 +139,8 @@ class Leaf:
 
     ``ns`` is the checkpoint namespace that holds the task, ``checkpoint_id`` the checkpoint of that namespace.
     ``inside_unseen``: the task has a subgraph whose own place could not be seen, so any node below may be pending.
-    ``error_class`` is set when the task carries an error ("error" when its class is not an identifier).
+    ``error_class`` is set when the task carries an error ("error" when its class is not an identifier). ``lost``: it left
+    without being done, and nobody has acknowledged that.
     """
 
     node: str
@@ -151,14 +152,16 @@ class Leaf:
     cause: Cause = Cause.UNKNOWN
     inside_unseen: bool = False
     source: LeafSource = LeafSource.STATE
+    lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class StateFacts:
     """What ``get_state(subgraphs=True)`` makes of the head checkpoint. ``checkpoint_id`` None: it never ran.
 
-    ``unapplied`` are finished tasks whose results are not applied yet. ``heads`` maps each checkpoint namespace that
-    could be seen to its head checkpoint (the root's is ``""``).
+    ``unapplied`` are the nodes of finished tasks whose results are not applied yet, ``finished`` the ids of these tasks.
+    ``heads`` maps each checkpoint namespace that
+    could be seen to its head checkpoint (the root's is ``""``). ``run_id`` is the run that wrote the head.
     """
 
     checkpoint_id: str | None
@@ -171,6 +174,45 @@ class StateFacts:
     unapplied: tuple[str, ...]
     shape: Shape | None
     heads: Mapping[str, str] = field(default_factory=dict)
+    finished: frozenset[str] = frozenset()
+    run_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointFacts:
+    """One checkpoint of a history. ``results`` are the ids of its tasks that have a result.
+
+    Its ``next`` and tasks are recomputed by today's graph: after a deploy they are no evidence.
+    """
+
+    id: str
+    parent_id: str | None
+    source: str | None
+    step: int | None
+    graph_id: str | None
+    run_id: str | None
+    created_at: datetime | None
+    results: frozenset[str]
+
+
+class Departure(StrEnum):
+    """How a pending leaf stopped being pending; the first that applies (design §3.4)."""
+
+    DELETED = "deleted"
+    FORKED = "forked"
+    ABANDONED = "abandoned"
+    OVERRIDDEN = "overridden"
+    COMPLETED = "completed"
+    LOST = "lost"
+    UNEXPLAINED = "unexplained"
+
+
+@dataclass(frozen=True, slots=True)
+class Departed:
+    """A leaf that is no longer pending, and how it left."""
+
+    leaf: Leaf
+    departure: Departure
 
 
 class StateFailure(StrEnum):
@@ -252,7 +294,8 @@ class ThreadFacts:
     ``leaves`` are the state's, and those that only the row's proof or an earlier reading names. ``state`` and
     ``state_read_at`` belong to the row as it is now; they are dropped when the row moves. ``revision_id`` is the graph
     revision that the state was read under (None: the graph changed meanwhile, or nobody knows). ``failures`` counts
-    polls in a row in which the state call failed in the same lasting way.
+    polls in a row in which the state call failed in the same lasting way. ``departed`` are the leaves that this reading
+    found to have left.
     """
 
     row: RowFacts
@@ -268,3 +311,4 @@ class ThreadFacts:
     storage: StorageFacts | None = None
     stuck: bool = False
     gone_at: datetime | None = None
+    departed: tuple[Departed, ...] = ()

@@ -121,6 +121,8 @@ def detail_to_json(facts: ThreadFacts) -> Json:
             "graph_id": state.graph_id,
             "unapplied": list(state.unapplied),
             "heads": dict(state.heads),
+            "finished": sorted(state.finished),
+            "run_id": state.run_id,
             "leaves": [index for index, leaf in enumerate(facts.leaves) if leaf in state.leaves],
         },
     }
@@ -179,6 +181,8 @@ def _state(raw: Json | None, leaves: tuple[Leaf, ...], shape: Shape | None) -> S
         unapplied=tuple(raw["unapplied"]),
         shape=shape,
         heads=raw["heads"],
+        finished=frozenset(raw["finished"]),
+        run_id=raw["run_id"],
     )
 
 

@@ -164,6 +164,26 @@ thread = Table(
     Index("ix_thread_deployment_id_seen_poll_id", "deployment_id", "seen_poll_id"),
 )
 
+observation = Table(
+    "observation",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    _deployment_id(),
+    Column("thread_id", String(255), nullable=False),
+    Column("node", String(500), nullable=False),
+    Column("ns", String(1000), nullable=False),
+    Column("task_id", String(255), nullable=False),
+    Column("checkpoint_id", String(255)),
+    Column("arrived_at", UtcDateTime, nullable=False),
+    Column("arrived_poll_id", BigId, nullable=False),
+    Column("left_at", UtcDateTime),
+    Column("left_poll_id", BigId),
+    Column("departure", String(12)),
+    UniqueConstraint("deployment_id", "thread_id", "task_id", "checkpoint_id"),
+    Index("ix_observation_deployment_id_node", "deployment_id", "node", "arrived_at"),
+    Index("ix_observation_deployment_id_left_at", "deployment_id", "left_at"),
+)
+
 drain = Table(
     "drain",
     metadata,

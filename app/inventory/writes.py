@@ -11,7 +11,7 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.facts.topology import topology_hash
-from app.facts.types import Condition, Shape, ThreadFacts, Topology
+from app.facts.types import Condition, Departure, Leaf, Shape, ThreadFacts, Topology
 from app.inventory import tables
 from app.inventory.encode import (
     Json,
@@ -240,6 +240,52 @@ async def upsert_threads(
     keys = ("deployment_id", "thread_id")
     changes = {column.name: column for column in statement.excluded if column.name not in keys}
     await connection.execute(statement.on_conflict_do_update(index_elements=list(keys), set_=changes), values)
+    await _keep_observations(connection, dictionaries.deployment_id, threads, poll_id)
+
+
+async def _keep_observations(
+    connection: AsyncConnection, deployment_id: int, threads: Sequence[ThreadFacts], poll_id: int
+) -> None:
+    """The timeline of leaves: when each was first seen pending, and when and how it left. One that is pending again (a
+    node that was put back) is open again."""
+    table = tables.observation
+    arrived = [
+        _observation(deployment_id, facts, leaf, poll_id)
+        for facts in threads
+        if facts.state is not None and facts.state_read_at is not None
+        for leaf in facts.state.leaves
+    ]
+    if arrived:
+        statement = _insert(connection, table)
+        again = {"left_at": None, "left_poll_id": None, "departure": None}
+        keys = ["deployment_id", "thread_id", "task_id", "checkpoint_id"]
+        await connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=again), arrived)
+    for facts in threads:
+        for departed in facts.departed:
+            await connection.execute(
+                update(table)
+                .where(
+                    table.c.deployment_id == deployment_id,
+                    table.c.thread_id == facts.row.thread_id,
+                    table.c.task_id == (departed.leaf.task_id or ""),
+                    table.c.checkpoint_id == (departed.leaf.checkpoint_id or ""),
+                    table.c.left_at.is_(None),
+                )
+                .values(left_at=facts.seen_at, left_poll_id=poll_id, departure=departed.departure.value)
+            )
+
+
+def _observation(deployment_id: int, facts: ThreadFacts, leaf: Leaf, poll_id: int) -> Json:
+    return {
+        "deployment_id": deployment_id,
+        "thread_id": facts.row.thread_id,
+        "node": leaf.node,
+        "ns": leaf.ns,
+        "task_id": leaf.task_id or "",
+        "checkpoint_id": leaf.checkpoint_id or "",
+        "arrived_at": facts.state_read_at,
+        "arrived_poll_id": poll_id,
+    }
 
 
 async def _thread_values(
@@ -304,6 +350,16 @@ async def mark_gone(
             update(table)
             .where(table.c.deployment_id == deployment_id, table.c.thread_id.in_(thread_ids[start : start + 500]))
             .values(condition=Condition.GONE.value, gone_at=now, stuck=False)
+        )
+        leaves = tables.observation
+        await connection.execute(
+            update(leaves)
+            .where(
+                leaves.c.deployment_id == deployment_id,
+                leaves.c.thread_id.in_(thread_ids[start : start + 500]),
+                leaves.c.left_at.is_(None),
+            )
+            .values(left_at=now, departure=Departure.DELETED.value)
         )
 
 

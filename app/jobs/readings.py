@@ -7,8 +7,29 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from app.clock import utc_now
-from app.facts.conditions import judge_failure, judge_state, judge_unread, may_hold_work
-from app.facts.types import Condition, RowFacts, StateFacts, StateFailure, Status, ThreadFacts
+from app.facts.conditions import (
+    Judgement,
+    changed_at,
+    judge_failure,
+    judge_state,
+    judge_unread,
+    left,
+    may_hold_work,
+    waits_no_more,
+)
+from app.facts.departures import Circumstances, judge_departure
+from app.facts.types import (
+    Condition,
+    Departed,
+    Departure,
+    Leaf,
+    LeafSource,
+    RowFacts,
+    StateFacts,
+    StateFailure,
+    Status,
+    ThreadFacts,
+)
 from app.inventory.views import RevisionSummary
 from app.sources.agent_server.client import AgentServer
 
@@ -90,6 +111,7 @@ class Readings:
         surprises = judged.condition in SURPRISES and (known is None or known.condition is not judged.condition)
         if surprises and not await self._still_the_same(row):
             judged = replace(judged, condition=Condition.UNREAD)
+        judged, departed = await self._judge_departures(row, state, known, judged)
         storage = await self.server.storage(row.thread_id) if with_storage else None
         if storage is None and known is not None and not moved(row, known):
             storage = known.storage
@@ -104,7 +126,58 @@ class Readings:
             runs=runs,
             storage=storage,
             stuck=judged.stuck,
+            departed=departed,
         )
+
+    async def _judge_departures(
+        self, row: RowFacts, state: StateFacts, known: ThreadFacts | None, judged: Judgement
+    ) -> tuple[Judgement, tuple[Departed, ...]]:
+        """How leaves left that were seen pending before. A loss stays with the thread, as its condition."""
+        departed = []
+        for leaf in left(state, known, judged.leaves):
+            if leaf.task_id in state.finished:
+                found = Departure.COMPLETED
+            elif any(leaf.task_id == other.task_id and other.lost for other in judged.leaves):
+                found = Departure.LOST
+            else:
+                found = await self._departure(row, state, known, leaf)
+            departed.append(Departed(leaf, found))
+        held = {leaf.task_id for leaf in judged.leaves}
+        lost = tuple(
+            replace(found.leaf, source=LeafSource.LAST_SEEN, lost=True)
+            for found in departed
+            if found.departure is Departure.LOST and found.leaf.task_id not in held
+        )
+        if lost:
+            rests = judged.condition not in (Condition.UNREAD, Condition.RUNNING, Condition.SCHEDULED)
+            condition = Condition.LOST if rests else judged.condition
+            judged = replace(judged, leaves=judged.leaves + lost, condition=condition)
+        return judged, tuple(departed)
+
+    async def _departure(self, row: RowFacts, state: StateFacts, known: ThreadFacts | None, leaf: Leaf) -> Departure:
+        """Read the leaf's own history down to where it waited, and how the runs since then wrote, if that matters."""
+        if leaf.checkpoint_id is None:
+            return Departure.UNEXPLAINED
+        history = await self.server.history(row.thread_id, ns=leaf.ns, down_to=leaf.checkpoint_id)
+        moved_on = known is not None and changed_at(row) != changed_at(known.row)
+        found = Circumstances(
+            history=history,
+            durability={},
+            mover=state.run_id,
+            node_gone_since=self._gone_since(row, leaf.node),
+            waits_no_more=waits_no_more(row) and moved_on,
+        )
+        judged = judge_departure(leaf, found)
+        if judged is not Departure.UNEXPLAINED or not history:
+            return judged
+        after = [checkpoint for checkpoint in history if checkpoint.parent_id == leaf.checkpoint_id]
+        runs = {run for run in (state.run_id, *(checkpoint.run_id for checkpoint in after)) if run is not None}
+        durability = {run: await self.server.durability(row.thread_id, run) for run in sorted(runs)}
+        return judge_departure(leaf, replace(found, durability=durability))
+
+    def _gone_since(self, row: RowFacts, node: str) -> datetime | None:
+        revision = self.current.get(row.graph_id or "")
+        return None if revision is None or node in revision.nodes else revision.first_seen_at
 
     def _failed(
         self, row: RowFacts, known: ThreadFacts | None, failure: StateFailure, read_at: datetime
@@ -121,6 +194,7 @@ class Readings:
             failure=failure,
             failures=failures,
             gone_at=read_at if judged.condition is Condition.GONE else None,
+            departed=_deleted(known) if judged.condition is Condition.GONE else (),
         )
 
     async def _still_the_same(self, row: RowFacts) -> bool:
@@ -133,6 +207,11 @@ class Readings:
         graph = row.graph_id or state.graph_id
         found = self.current.get(graph) if graph is not None else None
         return found.id if found is not None else None
+
+
+def _deleted(known: ThreadFacts | None) -> tuple[Departed, ...]:
+    leaves = known.leaves if known is not None else ()
+    return tuple(Departed(leaf, Departure.DELETED) for leaf in leaves if leaf.source is LeafSource.STATE)
 
 
 def moved(row: RowFacts, known: ThreadFacts) -> bool:

@@ -15,8 +15,12 @@ from tests.web.fakes import (
     LONG_NAME,
     FakeDashboard,
     answer,
+    before,
     deployment,
     full_dashboard,
+    revision,
+    source,
+    thread,
     thread_id,
     unseen_deployment,
 )
@@ -184,6 +188,23 @@ def test_a_silent_deployment_says_since_when(web: TestClient) -> None:
         assert "What is shown was seen 3 h ago." in text
 
 
+def test_a_deployment_that_was_never_seen_is_not_said_to_be_empty() -> None:
+    failed = source("threads", "failed", as_of=None, since=before(seconds=3), expected=None, seen=None)
+    never = deployment("never", as_of=None, total=0, current_poll=None, revisions=(), sources=(failed,))
+    with TestClient(make_app(FakeDashboard(known=(never,)))) as client:
+        text = whole(client, "/deployments/never").text
+        assert "never does not answer, since 14:20 UTC." in text
+        assert "was not looked at yet" in text
+        assert "Last polls" in text
+        for path in ("/deployments/never", "/deployments/never/threads"):
+            assert not re.search(r"\b0 threads", whole(client, path).text)
+            assert "listed no thread" not in whole(client, path).text
+
+
+def test_a_refused_filter_offers_the_page_without_it(web: TestClient) -> None:
+    assert "/deployments/support-prod" in whole(web, "/deployments/support-prod?colour=red", 422).links()
+
+
 def test_counts_link_to_the_threads_behind_them(web: TestClient) -> None:
     links = whole(web, "/").links()
     assert "/deployments/support-prod/threads?status=interrupted" in links
@@ -196,6 +217,50 @@ def test_counts_link_to_the_threads_behind_them(web: TestClient) -> None:
 def test_a_node_that_is_not_deployed_still_shows_its_threads(web: TestClient) -> None:
     text = whole(web, "/deployments/support-prod").text
     assert "legacy_triage not deployed 3" in text
+
+
+def test_the_graph_is_drawn_with_its_threads(web: TestClient) -> None:
+    page = whole(web, "/deployments/support-prod")
+    labels = {attrs.get("aria-label"): attrs["href"] for tag, attrs in page.tags if tag == "a"}
+    path = "/deployments/support-prod/threads?pending="
+    assert labels["await_approval: 10 threads"] == f"{path}await_approval"
+    assert labels["await_approval: 10 threads parked"] == f"{path}await_approval&condition=parked"
+    assert labels["legacy_triage: 3 threads stranded"] == f"{path}legacy_triage&condition=stranded"
+    assert labels["triage: 3 threads running"] == f"{path}triage&condition=running"
+    assert f"{HOSTILE_NODE}: 1 thread" in labels
+    assert "lookup_order: 0 of 60 threads" in page.text
+    assert "7 nodes and 10 lines, from left to right. await_approval: 10 threads." in page.text
+    assert "Nodes of no deployed graph that still hold threads" in page.text
+    assert "The same as a table" in page.text
+
+
+def test_the_picture_keeps_the_filters(web: TestClient) -> None:
+    links = whole(web, "/deployments/support-prod?status=interrupted&sort=created_at").links()
+    assert "/deployments/support-prod/threads?status=interrupted&pending=await_approval&condition=parked" in links
+
+
+def test_graphs_that_share_a_node_name_are_counted_apart() -> None:
+    agent = (("__start__", "agent", False), ("agent", "tools", True), ("tools", "agent", False))
+    two = deployment(
+        "two",
+        revisions=tuple(
+            revision(n, graph, nodes=("agent", "tools"), joins=(), deferred=(), edges=agent)
+            for n, graph in ((1, "sales"), (2, "support"))
+        ),
+    )
+    items = [thread(n, "parked", "agent", graph_id="sales") for n in range(4)]
+    items += [thread(n, "parked", "agent", graph_id="support") for n in range(4, 9)]
+    with TestClient(make_app(FakeDashboard(known=(two,), threads_of=tuple(items)))) as client:
+        page = whole(client, "/deployments/two")
+        only = whole(client, "/deployments/two?graph=sales")
+    labels = {attrs.get("aria-label"): attrs["href"] for tag, attrs in page.tags if tag == "a"}
+    path = "/deployments/two/threads?"
+    assert labels["agent: 4 threads"] == f"{path}pending=agent&graph=sales"
+    assert labels["agent: 5 threads"] == f"{path}pending=agent&graph=support"
+    assert "agent: 9 threads" not in labels
+    labels = {attrs.get("aria-label"): attrs["href"] for tag, attrs in only.tags if tag == "a"}
+    assert "agent: 4 threads" in labels
+    assert "agent: 5 threads" not in labels
 
 
 def test_a_filter_is_a_chip_that_removes_itself(web: TestClient) -> None:
@@ -237,7 +302,7 @@ def test_a_page_that_reads_the_server_does_not_repeat_that_by_itself(web: TestCl
 def test_a_thread_that_is_not_found_says_what_was_looked_at(web: TestClient) -> None:
     text = whole(web, "/deployments/support-prod/threads/unknown-id", 404).text
     assert "What was looked at" in text
-    assert "What to check" in text
+    assert "What else it can be" in text
     assert "http://agent-server.support.internal:8123" in text
 
 
@@ -248,6 +313,26 @@ def test_dispositions_show_zeros_and_add_up(web: TestClient) -> None:
     assert "Clear 30 of 60 threads" in text
     assert "Left out 3 of 60 threads" in text
     assert "graph missing 0" in text
+
+
+def test_a_drain_shows_what_it_said_before_and_ten_at_most(web: TestClient) -> None:
+    text = whole(web, "/drains/drop-await-approval").text
+    before = text[text.index("What it said before") : text.index("How fresh it is")]
+    assert before.index("blocked 1 h ago 12 threads still wait at await_approval.") < before.index("unknown 3 h ago")
+    assert "drained 30 h ago Nothing needs await_approval." in before
+    assert before.count("threads waited.") == 6
+    assert "of an older version" not in before
+
+
+def test_a_drain_that_said_nothing_before_says_so() -> None:
+    with TestClient(make_app(FakeDashboard(answers=(answer("new", Verdict.UNKNOWN, "Not known yet."),)))) as client:
+        assert "Nothing yet: it answers after each poll" in whole(client, "/drains/new").text
+
+
+def test_who_must_act_has_a_name_and_the_id_behind_it(web: TestClient) -> None:
+    page = whole(web, "/drains/drop-await-approval")
+    assert "Who must act: refunds 9, no assistant 3" in page.text
+    assert any(attrs.get("title") == "0655a30a-059d-5391-9c1a-825bfd029f25" for _, attrs in page.tags)
 
 
 def test_a_disposition_that_we_do_not_know_counts_as_unknown() -> None:

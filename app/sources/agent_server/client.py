@@ -19,12 +19,14 @@ from langgraph_sdk.client import LangGraphClient
 
 from app.errors import SourceError, Throttled
 from app.facts.topology import UNREADABLE, unreadable_topology
-from app.facts.types import RowFacts, RunFacts, StateFacts, StateFailure, StorageFacts, Topology
+from app.facts.types import CheckpointFacts, RowFacts, RunFacts, StateFacts, StateFailure, StorageFacts, Topology
 from app.sources.agent_server.reduce import (
     Malformed,
     Reading,
     reduce_drawing,
+    reduce_durability,
     reduce_graph,
+    reduce_history,
     reduce_row,
     reduce_runs,
     reduce_state,
@@ -34,6 +36,8 @@ from app.sources.agent_server.reduce import (
 ROW_FIELDS = ["thread_id", "created_at", "updated_at", "state_updated_at", "metadata", "status", "values", "interrupts"]
 MAX_ASSISTANTS = 1000  # a page
 MAX_NAMES = 500
+MAX_HISTORY = 200
+HISTORY_PAGE = 10
 STOPPED = "stopped"  # the code of the failure after ``stop``
 _GRAPH_NOT_FOUND = re.compile(r"^Graph .{1,300} not found", re.DOTALL)
 _ACTIVE: tuple[Literal["running", "pending"], ...] = ("running", "pending")
@@ -254,6 +258,33 @@ class AgentServer:
         except (_Refused, _Passing, _Nonsense, Malformed):
             return None
         return tuple(found)
+
+    async def history(self, thread_id: str, *, ns: str, down_to: str) -> tuple[CheckpointFacts, ...] | None:
+        """Checkpoints of a namespace, newest first, down to one of them if it is within 200; None when the server would
+        not say. An answer may carry whole values, which are dropped at once; pages are small for that reason."""
+        found: list[CheckpointFacts] = []
+        try:
+            while len(found) < MAX_HISTORY:
+                body: dict[str, Any] = {"limit": HISTORY_PAGE}
+                body |= {"checkpoint": {"checkpoint_ns": ns}} if ns else {}
+                body |= {"before": {"configurable": {"checkpoint_id": found[-1].id}}} if found else {}
+                ask = partial(self._client.http.post, f"/threads/{thread_id}/history", json=body)
+                page = reduce_history(await self._ask(ask))
+                known = {checkpoint.id for checkpoint in found}
+                fresh = [checkpoint for checkpoint in page if checkpoint.id not in known]
+                found.extend(fresh)
+                if not fresh or len(page) < HISTORY_PAGE or any(checkpoint.id == down_to for checkpoint in fresh):
+                    break
+        except (_Refused, _Passing, _Nonsense, Malformed):
+            return None
+        return tuple(found)
+
+    async def durability(self, thread_id: str, run_id: str) -> str | None:
+        """How a run wrote its checkpoints; None when the server would not say."""
+        try:
+            return reduce_durability(await self._ask(lambda: self._client.runs.get(thread_id, run_id)))
+        except (_Refused, _Passing, _Nonsense, Malformed):
+            return None
 
     async def storage(self, thread_id: str) -> StorageFacts | None:
         """Which channels the thread's checkpoints ever held; None when the server cannot tell (404, 501, old)."""

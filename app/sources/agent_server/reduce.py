@@ -13,6 +13,7 @@ from app.facts.privacy import Names, error_class, identifier, node_name, shape_o
 from app.facts.topology import drawing_hash, reduce_topology
 from app.facts.types import (
     Cause,
+    CheckpointFacts,
     Interrupt,
     Leaf,
     RowFacts,
@@ -80,7 +81,7 @@ def reduce_state(raw: object, reading: Reading) -> StateFacts:
     metadata = metadata if isinstance(metadata, Mapping) else {}
     source = identifier(metadata.get("source"), limit=40)
     step = metadata.get("step")
-    seen = _Seen([], [], {})
+    seen = _Seen([], [], {}, set())
     _walk(state, prefix="", ns="", source=source, seen=seen)
     return StateFacts(
         checkpoint_id=checkpoint_id,
@@ -93,6 +94,8 @@ def reduce_state(raw: object, reading: Reading) -> StateFacts:
         unapplied=tuple(sorted(seen.unapplied)),
         shape=reading.shape(state.get("values")) if checkpoint_id is not None else None,
         heads=seen.heads,
+        finished=frozenset(seen.finished),
+        run_id=identifier(metadata.get("run_id")),
     )
 
 
@@ -113,6 +116,35 @@ def reduce_runs(raw: object) -> tuple[RunFacts, ...]:
                 )
             )
     return tuple(runs)
+
+
+def reduce_history(raw: object) -> tuple[CheckpointFacts, ...]:
+    """A page of ``POST /threads/{id}/history``, newest first. It may carry whole values; none is looked at."""
+    return tuple(_checkpoint(_mapping(item, "checkpoint")) for item in _list(raw, "history"))
+
+
+def _checkpoint(state: Mapping[str, Any]) -> CheckpointFacts:
+    metadata = state.get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    step = metadata.get("step")
+    tasks = [task for task in state.get("tasks") or [] if isinstance(task, Mapping)]
+    return CheckpointFacts(
+        id=_text(_checkpoint_id(state), "checkpoint id"),
+        parent_id=_parent_id(state),
+        source=identifier(metadata.get("source"), limit=40),
+        step=step if isinstance(step, int) and not isinstance(step, bool) else None,
+        graph_id=identifier(metadata.get("graph_id")),
+        run_id=identifier(metadata.get("run_id")),
+        created_at=_maybe_time(state.get("created_at")),
+        results=frozenset(str(task.get("id")) for task in tasks if task.get("result") is not None),
+    )
+
+
+def reduce_durability(raw: object) -> str | None:
+    """How a run writes its checkpoints: sync, async or exit; None when it does not say."""
+    kwargs = _mapping(raw, "run").get("kwargs")
+    found = kwargs.get("durability") if isinstance(kwargs, Mapping) else None
+    return found if found in ("sync", "async", "exit") else None
 
 
 def reduce_storage(raw: object, reading: Reading) -> StorageFacts:
@@ -165,6 +197,7 @@ class _Seen:
     leaves: list[Leaf]
     unapplied: list[str]
     heads: dict[str, str]
+    finished: set[str]
 
 
 def _walk(state: Mapping[str, Any], *, prefix: str, ns: str, source: str | None, seen: _Seen) -> None:
@@ -179,6 +212,7 @@ def _walk(state: Mapping[str, Any], *, prefix: str, ns: str, source: str | None,
         path = f"{prefix}{node_name(name)}"
         if task.get("result") is not None:
             seen.unapplied.append(path)
+            seen.finished.add(str(task.get("id")))
         elif not _walk_inside(task, name, path, ns, seen):
             seen.leaves.append(_leaf(task, path, ns, state, source))
     for name in _list(state.get("next") or [], "next"):

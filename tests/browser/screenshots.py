@@ -1,0 +1,123 @@
+"""Pictures of every page, to look at: light, dark, narrow and empty. ``./scripts/screenshots`` runs it."""
+
+import argparse
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.browser.chromium import launch
+from tests.flows.product import ROOT, Product, wait_until
+
+WIDE, NARROW = (1280, 900), (320, 640)
+README_PICTURES = {"overview": ("/", 440), "drain": ("/drains/drop-await-approval", 818)}  # path, height
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="./scripts/screenshots", description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, default=ROOT / ".drainboard" / "screenshots")
+    parser.add_argument("--readme", action="store_true", help="make the two pictures of the README instead")
+    parser.add_argument("--server", help="the address of a demo that runs already")
+    asked = parser.parse_args()
+    with sync_playwright() as playwright, contextlib.closing(launch(playwright)) as browser:
+        with _demo(asked.server) as client:
+            if asked.readme:
+                _readme_pictures(browser, client)
+                return
+            _all_pages(browser, str(client.base_url), _pages(client), asked.folder)
+        with _serving("--url", "http://127.0.0.1:1") as client:
+            pages = {"silent-overview": "/", "silent-deployment": "/deployments/local"}
+            _all_pages(browser, str(client.base_url), pages, asked.folder)
+        with _serving() as client:
+            _all_pages(browser, str(client.base_url), {"empty-overview": "/", "empty-drains": "/drains"}, asked.folder)
+    print(f"Pictures are in {asked.folder}")  # noqa: T201 - a command of its own
+
+
+@contextlib.contextmanager
+def _serving(*arguments: str) -> Iterator[httpx.Client]:
+    with tempfile.TemporaryDirectory() as folder:
+        product = Product(Path(folder))
+        product.configure("")
+        with product.serve(*arguments) as client:
+            yield client
+
+
+@contextlib.contextmanager
+def _demo(address: str | None) -> Iterator[httpx.Client]:
+    """The demo, once its second drain is drained."""
+    with contextlib.ExitStack() as stack:
+        if address:
+            client = stack.enter_context(httpx.Client(base_url=address, trust_env=False))
+        else:
+            client = stack.enter_context(_serving("--demo"))
+        wait_until(lambda: client.get("/api/v1/drains/drop-legacy-triage").json()["verdict"] == "drained")
+        yield client
+
+
+def _pages(client: httpx.Client) -> dict[str, str]:
+    threads = client.get("/api/v1/drains/drop-await-approval/threads").json()["items"]
+    failed = client.get("/api/v1/deployments/demo/threads", params={"condition": "failed"}).json()["items"]
+    thread = f"/deployments/demo/threads/{threads[0]['thread_id']}"
+    return {
+        "overview": "/",
+        "deployment": "/deployments/demo",
+        "deployment-filtered": "/deployments/demo?status=interrupted&fields=customer_name:present",
+        "deployment-no-match": "/deployments/demo?status=idle&condition=parked",
+        "threads": "/deployments/demo/threads",
+        "threads-filtered": "/deployments/demo/threads?condition=parked&pending=await_approval",
+        "thread": thread,
+        "thread-live": f"{thread}?live=true",
+        "thread-failed": f"/deployments/demo/threads/{failed[0]['thread_id']}",
+        "thread-not-found": "/deployments/demo/threads/00000000-0000-4000-8000-000000000000",
+        "drains": "/drains",
+        "drain-blocked": "/drains/drop-await-approval",
+        "drain-disposition": "/drains/drop-await-approval?disposition=conflict",
+        "drain-drained": "/drains/drop-legacy-triage",
+        "error": "/no/such/page",
+        "error-filter": "/deployments/demo?colour=red",
+    }
+
+
+def _all_pages(browser: Browser, address: str, pages: dict[str, str], folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for look, (width, height), colours in (
+        ("light", WIDE, "light"),
+        ("dark", WIDE, "dark"),
+        ("narrow", NARROW, "light"),
+    ):
+        with _page(browser, width, height, colours) as page:
+            for name, path in pages.items():
+                _open(page, address.rstrip("/") + path)
+                page.screenshot(path=folder / f"{name}-{look}.png", full_page=True)
+
+
+def _readme_pictures(browser: Browser, client: httpx.Client) -> None:
+    folder = ROOT / "docs" / "images"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, (path, height) in README_PICTURES.items():
+        with _page(browser, WIDE[0], height, "light") as page:
+            _open(page, str(client.base_url).rstrip("/") + path)
+            page.screenshot(path=folder / f"{name}.png")
+
+
+@contextlib.contextmanager
+def _page(browser: Browser, width: int, height: int, colours: str) -> Iterator[Page]:
+    context = browser.new_context(
+        viewport={"width": width, "height": height},
+        color_scheme="dark" if colours == "dark" else "light",
+        reduced_motion="reduce",
+    )
+    with contextlib.closing(context):
+        yield context.new_page()
+
+
+def _open(page: Page, address: str) -> None:
+    page.goto(address, wait_until="load")
+    page.evaluate("document.fonts.ready")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""What holds for every page: no complaint of the browser, no finding of axe, no scrolling sideways."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.browser.conftest import Open, violations
+from tests.flows.product import ROOT
+
+AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+COLOUR_RULES = ["color-contrast", "link-in-text-block"]  # all else is the same in dark
+DARK_GROUND = "rgb(17, 19, 22)"
+WIDTHS = (320, 768)
+RUN = "([type, values]) => axe.run(document, { runOnly: { type, values }, resultTypes: ['violations'] })"
+OPEN_ALL = "document.querySelectorAll('details').forEach(each => { each.open = true })"
+TOO_WIDE = """width => [...document.querySelectorAll('body *')]
+    .filter(each => each.getBoundingClientRect().right > width + 1 && !each.closest('.scroll, .unseen'))
+    .map(each => each.outerHTML.slice(0, 120)).slice(0, 3)"""
+Pages = dict[str, tuple[str, int]]
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    assert AXE.is_file(), f"{AXE} is missing: run ./scripts/setup dev, then this again."
+    return Path(AXE).read_text(encoding="utf-8")
+
+
+def test_axe_finds_nothing_in_light_and_dark(open_page: Open, pages: Pages, axe: str) -> None:
+    watched = open_page()
+    found = {}
+    for name, (path, status) in pages.items():
+        watched.page.emulate_media(color_scheme="light")
+        page = watched.go(path, status)
+        page.evaluate(axe)
+        page.evaluate(OPEN_ALL)
+        said = page.evaluate(RUN, ["tag", RULES])
+        page.emulate_media(color_scheme="dark")
+        dark = page.evaluate(RUN, ["rule", COLOUR_RULES])
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == DARK_GROUND
+        for look, each in (("light", said), ("dark", dark)):
+            if each["violations"]:
+                found[f"{name}, {look}"] = violations(each)
+    assert found == {}
+
+
+def test_no_page_scrolls_sideways(open_page: Open, pages: Pages) -> None:
+    watched = open_page()
+    for name, (path, status) in pages.items():
+        page = watched.go(path, status)
+        page.evaluate(OPEN_ALL)
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 800})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, (
+                name,
+                page.evaluate(TOO_WIDE, width),
+            )
