@@ -25,6 +25,7 @@ from app.inventory.views import (
     Evidence,
     FieldEvidence,
     NextStep,
+    Observation,
     PendingEvidence,
     Provenance,
     RevisionSummary,
@@ -45,6 +46,7 @@ class Background:
     server_version: str | None
     drainboard_version: str
     live: bool
+    observations: tuple[Observation, ...] = ()
 
 
 def not_found(thread_id: str, background: Background) -> Evidence:
@@ -89,14 +91,16 @@ def report(facts: ThreadFacts, mentions: tuple[DrainMention, ...], background: B
         created_at=row.created_at,
         updated_at=row.updated_at,
         checkpoint=_checkpoint(facts),
-        history=None,
+        history=_history(facts),
         pending=pending if state is not None or pending else None,
         unapplied=state.unapplied if state else None,
         fields=_fields(facts, background),
         undeclared_fields=_undeclared(shape, background),
         conflicts={label: found.value for label, found in shape.conflicts.items()} if shape else None,
         state_version=_version(shape, background.version_key),
+        departures=tuple(_departures(background)),
         last_run=_last_run(facts),
+        deploys=tuple(_deploys(facts, background)),
         drains=mentions,
         diagnosis=diagnose(facts, pending, shape, mentions, background),
         provenance=_provenance(facts, background),
@@ -149,7 +153,8 @@ def _fields(facts: ThreadFacts, background: Background) -> dict[str, FieldEviden
     for name in names:
         in_row, in_state = _presence(row, name), _presence(state, name)
         fact = (row or {}).get(name) or (state or {}).get(name)
-        found[name] = FieldEvidence(in_row, in_state, fact.kind.value if fact and fact.kind else None)
+        versions = facts.storage.versions.get(name) if facts.storage else None
+        found[name] = FieldEvidence(in_row, in_state, fact.kind.value if fact and fact.kind else None, versions)
     return found
 
 
@@ -174,6 +179,42 @@ def _undeclared(shape: Shape | None, background: Background) -> int | None:
 def _version(shape: Shape | None, key: str) -> VersionReading:
     found = shape.versions.get(key) if shape else None
     return found or VersionReading(Reading.UNKNOWN)
+
+
+def _history(facts: ThreadFacts) -> dict[str, int | bool] | None:
+    """How many checkpoints are stored, inner ones included, where storage was asked."""
+    if facts.storage is None or facts.storage.checkpoints is None:
+        return None
+    return {"depth": facts.storage.checkpoints, "truncated": False}
+
+
+def _departures(background: Background) -> Iterator[dict[str, str | None]]:
+    """How leaves left, newest first."""
+    for found in background.observations:
+        if found.left_at is not None and found.departure is not None:
+            yield {
+                "at": str(to_jsonable(found.left_at)),
+                "node": found.node,
+                "ns": found.ns,
+                "checkpoint_id": found.checkpoint_id or None,
+                "departure": found.departure,
+                "arrived_at": str(to_jsonable(found.arrived_at)),
+            }
+
+
+def _deploys(facts: ThreadFacts, background: Background) -> Iterator[dict[str, str]]:
+    """Deploys of the thread's graphs since its head was written, newest first. The first revision seen is no deploy."""
+    wrote = facts.state.created_at if facts.state else None
+    graphs = {facts.row.graph_id, facts.state.graph_id if facts.state else None} - {None}
+    for graph in sorted(graphs, key=str):
+        mine = sorted((r for r in background.revisions.values() if r.graph == graph), key=lambda r: r.id)
+        for revision in reversed(mine[1:]):
+            if wrote is not None and revision.first_seen_at > wrote:
+                yield {
+                    "at": str(to_jsonable(revision.first_seen_at)),
+                    "graph": revision.graph,
+                    "revision": revision.hash,
+                }
 
 
 def _last_run(facts: ThreadFacts) -> dict[str, str] | None:

@@ -239,7 +239,8 @@ class StorageFacts:
     """Which routes a thread's storage ever held: node names of ``branch:to:N`` and targets of ``join:…:N``.
 
     ``sends`` is True when the channel of ``Send`` was written: then a node may have been entered without a trace here.
-    ``fields`` are the stored channels with declared names, and a count of the others.
+    ``fields`` are the stored channels, names kept as everywhere. ``versions``: how many stored versions each has, over the
+    whole history; known only while the answer is fresh, it is not remembered.
     """
 
     branches: frozenset[str]
@@ -247,6 +248,7 @@ class StorageFacts:
     sends: bool
     fields: frozenset[str]
     checkpoints: int | None
+    versions: Mapping[str, int] = field(default_factory=dict)
 
 
 class Condition(StrEnum):

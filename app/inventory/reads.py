@@ -21,6 +21,7 @@ from app.inventory.encode import Json, pending_nodes, thread_from_row
 from app.inventory.views import (
     Alarm,
     Inventory,
+    Observation,
     PollReason,
     PollSummary,
     RevisionSummary,
@@ -285,6 +286,52 @@ def is_settled_before(when: datetime) -> ColumnElement[bool]:
     return and_(_thread.c.condition == Condition.SETTLED.value, _thread.c.state_read_at < when)
 
 
+# -- how leaves came and left ---------------------------------------------------------------------------------------
+
+
+async def list_observations(
+    connection: AsyncConnection, deployment_id: int, thread_id: str, *, limit: int
+) -> tuple[Observation, ...]:
+    """The timeline of one thread's leaves, newest first."""
+    table = tables.observation
+    query = (
+        select(table)
+        .where(table.c.deployment_id == deployment_id, table.c.thread_id == thread_id)
+        .order_by(table.c.id.desc())
+        .limit(limit)
+    )
+    return tuple(_observation(row) for row in await connection.execute(query))
+
+
+async def list_open_at(
+    connection: AsyncConnection, deployment_id: int, *, nodes: Sequence[str], when: datetime, limit: int
+) -> tuple[tuple[Observation, ...], int]:
+    """Leaves that were pending at these nodes just before a moment, by thread, and how many threads there were."""
+    table = tables.observation
+    was_open = and_(
+        table.c.deployment_id == deployment_id,
+        table.c.node.in_(nodes),
+        table.c.arrived_at < when,
+        or_(table.c.left_at.is_(None), table.c.left_at >= when),
+    )
+    query = select(table).where(was_open).order_by(table.c.thread_id, table.c.id).limit(limit)
+    found = tuple(_observation(row) for row in await connection.execute(query))
+    total = await connection.scalar(select(func.count(func.distinct(table.c.thread_id))).where(was_open))
+    return found, int(total or 0)
+
+
+def _observation(row: Any) -> Observation:
+    return Observation(
+        thread_id=row.thread_id,
+        node=row.node,
+        ns=row.ns,
+        checkpoint_id=row.checkpoint_id,
+        arrived_at=row.arrived_at,
+        left_at=row.left_at,
+        departure=row.departure,
+    )
+
+
 # -- drains --------------------------------------------------------------------------------------------------------
 
 
@@ -543,7 +590,7 @@ async def get_inventory(
     for name in ("missing", "malformed", "unknown"):
         counts["state_version"].setdefault(name, 0)
     newest = await find_latest_poll(
-        connection, scope.deployment_id, kinds=("sweep", "scan"), states=("complete", "incomplete", "failed")
+        connection, scope.deployment_id, kinds=("sweep", "scan"), states=("complete", "incomplete")
     )
     facets: dict[str, Any] = {name: dict(sorted(found.items())) for name, found in counts.items()}
     facets["age"] = {age: counts["age"].get(age, 0) for age in (*AGES, "older")}

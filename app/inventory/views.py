@@ -150,6 +150,19 @@ class ThreadPage:
 
 
 @dataclass(frozen=True, slots=True)
+class Observation:
+    """One leaf of one thread: when it was first seen pending, and when and how it left. ``left_at`` None: it has not."""
+
+    thread_id: str
+    node: str
+    ns: str
+    checkpoint_id: str
+    arrived_at: datetime
+    left_at: datetime | None
+    departure: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class PendingEvidence:
     """One pending node in the evidence report. ``deployed`` None: not known."""
 
@@ -251,7 +264,7 @@ class Evidence:
     undeclared_fields: int | None = None
     conflicts: Mapping[str, str] | None = None
     state_version: VersionReading | None = None
-    departures: tuple[Mapping[str, str], ...] | None = None
+    departures: tuple[Mapping[str, str | None], ...] | None = None
     last_run: Mapping[str, str] | None = None
     deploys: tuple[Mapping[str, str], ...] | None = None
     traces: Mapping[str, str] | None = None

@@ -142,6 +142,7 @@ class Dashboard:
                 server_version=_text(row.capabilities.get("version")),
                 drainboard_version=VERSION,
                 live=live,
+                observations=await reads.list_observations(connection, row.id, thread_id, limit=50),
             )
         known = found[0] if found else None
         facts = await self._read_now(settings, thread_id, known, background) if live else known

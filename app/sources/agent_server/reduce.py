@@ -162,7 +162,13 @@ def reduce_storage(raw: object, reading: Reading) -> StorageFacts:
         sends=_SENDS in channels,
         fields=frozenset(reading.names.kept(name) for name in names if not _PLUMBING.match(name)),
         checkpoints=count if isinstance(count, int) else None,
+        versions={reading.names.kept(name): _versions(channels[name]) for name in names if not _PLUMBING.match(name)},
     )
+
+
+def _versions(channel: object) -> int:
+    found = channel.get("versions") if isinstance(channel, Mapping) else None
+    return found if isinstance(found, int) else 0
 
 
 def reduce_graph(graph_id: str, assistant_id: str, *, plain: object, xray: object, schemas: object) -> Topology:
