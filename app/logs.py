@@ -3,6 +3,7 @@
 import logging
 import sys
 
+import stamina.instrumentation
 import structlog
 
 # Libraries that would write an upstream's answer, an address with secrets or a statement with its parameters.
@@ -24,6 +25,7 @@ def configure(level: str = "info", *, as_json: bool = False) -> None:
         logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=False,
     )
+    stamina.instrumentation.set_on_retry_hooks([])  # they would log beside us, with an exception's text
     for name in _QUIET:
         logging.getLogger(name).addHandler(logging.NullHandler())
         logging.getLogger(name).propagate = False

@@ -8,10 +8,13 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import metrics
 from app.api import routes as api
+from app.cli.connection import MARK
 from app.cli.main import run_with
 from app.clock import utc_now
 from app.errors import DrainboardError, StoreError
@@ -57,9 +60,27 @@ def create_app(
     app.include_router(api.router)
     app.include_router(web.router)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    app.add_middleware(_Mark)
     _add_probes(app)
     _add_error_handlers(app)
     return app
+
+
+class _Mark:
+    """Says on every answer that it is Drainboard's, and of which version."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on, with one more header."""
+
+        async def marked(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message)[MARK] = VERSION
+            await send(message)
+
+        await self._app(scope, receive, marked if scope["type"] == "http" else send)
 
 
 def _add_probes(app: FastAPI) -> None:

@@ -22,6 +22,7 @@ from pydantic_settings import (
 
 from app.errors import SettingsError
 
+LONGEST = timedelta(days=36500)
 DEFAULT_FILE = "drainboard.toml"
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([smhdw])\s*$")
@@ -33,12 +34,27 @@ def parse_duration(raw: object) -> timedelta:
     if isinstance(raw, timedelta):
         found = raw
     elif isinstance(raw, str) and (match := _DURATION.match(raw)):
-        found = timedelta(seconds=float(match.group(1)) * _UNITS[match.group(2)])
+        seconds = float(match.group(1)) * _UNITS[match.group(2)]
+        if seconds > LONGEST.total_seconds():
+            raise ValueError("a duration may be 36500d at most")
+        found = timedelta(seconds=seconds)
     else:
         raise ValueError("write a duration as a number and a unit, like 30s, 15m, 1h or 90d")
-    if found > timedelta(days=36500):
+    if found > LONGEST:
         raise ValueError("a duration may be 36500d at most")
     return found
+
+
+def _interval(found: timedelta) -> timedelta:
+    if found < timedelta(seconds=1):
+        raise ValueError("an interval is 1s at least")
+    return found
+
+
+def _not_a_boolean(raw: object) -> object:
+    if isinstance(raw, bool):
+        raise ValueError("write a version as a number")
+    return raw
 
 
 def _checked_name(raw: str) -> str:
@@ -59,6 +75,9 @@ def _checked_url(raw: str) -> str:
 
 
 Duration = Annotated[timedelta, BeforeValidator(parse_duration)]
+Interval = Annotated[timedelta, BeforeValidator(parse_duration), AfterValidator(_interval)]
+VersionNumber = Annotated[int, BeforeValidator(_not_a_boolean), Field(ge=0, le=9999)]
+NonEmpty = Annotated[str, Field(min_length=1)]
 Name = Annotated[str, AfterValidator(_checked_name)]
 Url = Annotated[str, AfterValidator(_checked_url)]
 
@@ -91,8 +110,8 @@ class DeploymentSettings(_Strict):
     url: Url
     api_key_env: str | None = None
     api_key_file: Path | None = None
-    poll_interval: Duration = timedelta(seconds=30)
-    sweep_interval: Duration = timedelta(hours=1)
+    poll_interval: Interval = timedelta(seconds=30)
+    sweep_interval: Interval = timedelta(hours=1)
     requests_per_minute: int = Field(default=1200, ge=1, le=1_000_000)
     concurrency: int = Field(default=16, ge=1, le=256)
     page_size: int = Field(default=200, ge=1, le=1000)
@@ -118,16 +137,22 @@ class DeploymentSettings(_Strict):
                     f"The deployment {self.name} takes its key from the environment variable {self.api_key_env}, "
                     "which is not set. Set it, or remove api_key_env."
                 )
-            return found
+            return self._sendable(found, self.api_key_env)
         if self.api_key_file:
             try:
-                return self.api_key_file.read_text(encoding="utf-8").strip()
-            except OSError as error:
+                found = self.api_key_file.read_text(encoding="utf-8").strip()
+            except (OSError, UnicodeDecodeError):
                 raise SettingsError(
-                    f"The deployment {self.name} takes its key from {self.api_key_file}, "
-                    f"which cannot be read ({error.strerror})."
+                    f"The deployment {self.name} takes its key from {self.api_key_file}, which cannot be read as text."
                 ) from None
+            return self._sendable(found, str(self.api_key_file))
         return None
+
+    def _sendable(self, key: str, place: str) -> str:
+        """A key that fits into a header."""
+        if not key.isascii() or not key.isprintable():
+            raise SettingsError(f"The key of the deployment {self.name} in {place} has characters that no key has.")
+        return key
 
 
 class RenameSettings(_Strict):
@@ -135,6 +160,12 @@ class RenameSettings(_Strict):
 
     old: str = Field(min_length=1)
     new: str = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _is_a_rename(self) -> Self:
+        if self.old == self.new:
+            raise ValueError("a field cannot be renamed to itself")
+        return self
 
 
 class RetentionSettings(_Strict):
@@ -181,16 +212,16 @@ class DrainSettings(_Strict):
     graph: str = Field(min_length=1)
     owner: str | None = None
     phase: Literal["additive", "observing", "removing", "closed"] = "observing"
-    remove_nodes: tuple[str, ...] = ()
+    remove_nodes: tuple[NonEmpty, ...] = ()
     rename_fields: tuple[RenameSettings, ...] = ()
     require_kinds: dict[str, Literal["boolean", "integer", "number", "text", "list", "object"]] = Field(
         default_factory=dict
     )
-    remove_fields: tuple[str, ...] = ()
-    erase_fields: tuple[str, ...] = ()
-    minimum_versions: dict[str, Annotated[int, Field(ge=0, le=9999)]] = Field(default_factory=dict)
-    minimum_state_version: Annotated[int, Field(ge=0, le=9999)] | None = None
-    newest_versions: dict[str, Annotated[int, Field(ge=0, le=9999)]] = Field(default_factory=dict)
+    remove_fields: tuple[NonEmpty, ...] = ()
+    erase_fields: tuple[NonEmpty, ...] = ()
+    minimum_versions: dict[str, VersionNumber] = Field(default_factory=dict)
+    minimum_state_version: VersionNumber | None = None
+    newest_versions: dict[str, VersionNumber] = Field(default_factory=dict)
     intake_closed_at: datetime | None = None
     population: PopulationSettings = Field(default_factory=PopulationSettings)
     policy: PolicySettings = Field(default_factory=PolicySettings)
@@ -255,11 +286,19 @@ class Settings(BaseSettings):
         _unique("deployment", [deployment.name for deployment in self.deployments])
         _unique("drain", [drain.name for drain in self.drains])
         by_name = {deployment.name: deployment for deployment in self.deployments}
+        self._resolve_key_files()
         for drain in self.drains:
             if (deployment := by_name.get(drain.deployment)) is None:
                 raise ValueError(f"the drain {drain.name} names the deployment {drain.deployment}, which is not there")
             _fits_deployment(drain, deployment)
         return self
+
+    def _resolve_key_files(self) -> None:
+        """A relative path starts at the settings' folder."""
+        for deployment in self.deployments:
+            file = deployment.api_key_file
+            if file is not None and not file.is_absolute():
+                object.__setattr__(deployment, "api_key_file", self.home / file)
 
     def deployment(self, name: str) -> DeploymentSettings | None:
         """The settings of a deployment, or None."""
@@ -282,9 +321,9 @@ class Settings(BaseSettings):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 _write_private(path, secrets.token_hex(32))
             key = path.read_text(encoding="utf-8").strip()
-        except OSError as error:
+        except (OSError, UnicodeDecodeError):
             raise SettingsError(
-                f"The key file {path} cannot be read or made ({error.strerror}). Set key_file to a writable place."
+                f"The key file {path} cannot be read or made. Set key_file to a writable place, or remove a damaged one."
             ) from None
         if len(key) < 32:
             raise SettingsError(f"The key file {path} is too short. Remove it to have a new one made.")
@@ -292,6 +331,11 @@ class Settings(BaseSettings):
 
 
 def _fits_deployment(drain: DrainSettings, deployment: DeploymentSettings) -> None:
+    twice = drain.minimum_versions.get(deployment.state_version_key)
+    if None not in (twice, drain.minimum_state_version) and twice != drain.minimum_state_version:
+        raise ValueError(
+            f"the drain {drain.name} has two minimums for {deployment.state_version_key}: keep one of them"
+        )
     if unknown := sorted(set(drain.minimum_versions) - set(deployment.all_version_keys)):
         raise ValueError(
             f"the drain {drain.name} has a minimum for {unknown[0]}, which is neither state_version_key nor one of "

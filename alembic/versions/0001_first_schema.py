@@ -63,6 +63,7 @@ def upgrade() -> None:
     sa.Column('drained_at', sa.DateTime(timezone=True), nullable=True),
     sa.Column('removed_at', sa.DateTime(timezone=True), nullable=True),
     sa.Column('fell_at', sa.DateTime(timezone=True), nullable=True),
+    sa.Column('leaking_since', sa.DateTime(timezone=True), nullable=True),
     sa.ForeignKeyConstraint(['deployment_id'], ['deployment.id'], name=op.f('fk_drain_deployment_id'), ondelete='CASCADE'),
     sa.PrimaryKeyConstraint('id', name=op.f('pk_drain')),
     sa.UniqueConstraint('name', name=op.f('uq_drain_name'))

@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from app.errors import DrainboardError, SourceError
 from app.settings import Settings, load_settings
 
+MARK = "x-drainboard"  # a header of every answer of the API: a command trusts nobody else's JSON
 TIMEOUT = httpx.Timeout(connect=5, read=120, write=30, pool=30)
 
 
@@ -27,7 +28,8 @@ class Refused(DrainboardError):
     """The API answered with an error; ``body`` is what it said."""
 
     def __init__(self, status: int, body: Mapping[str, Any]) -> None:
-        error = body.get("error", {})
+        error = body.get("error")
+        error = error if isinstance(error, Mapping) else {}
         super().__init__(
             str(error.get("message", "The server answered with an error.")), code=str(error.get("code", "error"))
         )
@@ -56,18 +58,22 @@ class Api:
     async def _ask(self, method: str, path: tuple[str, ...], **more: Any) -> Any:
         response = await self._send(method, path, **more)
         try:
-            return response.json()
+            found = response.json()
         except ValueError:
-            raise _not_drainboard(self._http) from None
+            found = None
+        if not isinstance(found, dict):
+            raise _not_drainboard(self._http)
+        return found
 
     async def _send(self, method: str, path: tuple[str, ...], **more: Any) -> httpx.Response:
         address = "/api/v1/" + "/".join(quote(part, safe="") for part in path)
         try:
             response = await self._http.request(method, address, **more)
-        except httpx.TransportError:
-            raise SourceError(
-                f"No Drainboard answers at {self._http.base_url}. Is it running, and is --server right?"
-            ) from None
+        except (httpx.RequestError, httpx.InvalidURL, OverflowError, BaseExceptionGroup):
+            where = shown(str(self._http.base_url))
+            raise SourceError(f"No Drainboard answers at {where}. Is it running, and is --server right?") from None
+        if MARK not in response.headers:
+            raise _not_drainboard(self._http)
         if response.is_success:
             return response
         try:
@@ -80,7 +86,13 @@ class Api:
 
 
 def _not_drainboard(http: httpx.AsyncClient) -> SourceError:
-    return SourceError(f"What answers at {http.base_url} is not Drainboard. Check --server.")
+    return SourceError(f"What answers at {shown(str(http.base_url))} is not Drainboard. Check --server.")
+
+
+def shown(address: str) -> str:
+    """An address without a password."""
+    scheme, separator, rest = address.partition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else address.rpartition("@")[2]
 
 
 @asynccontextmanager
@@ -95,7 +107,7 @@ async def connect(
         try:
             client = httpx.AsyncClient(base_url=server, headers=headers, timeout=TIMEOUT)
         except (httpx.InvalidURL, ValueError):
-            raise SourceError(f"{server!r} is no address. Write --server like http://127.0.0.1:8400.") from None
+            raise SourceError(f"{shown(server)!r} is no address. Write --server like http://127.0.0.1:8400.") from None
         async with client:
             yield Api(client)
         return

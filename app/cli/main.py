@@ -78,15 +78,25 @@ def poll(
         names = [deployment] if deployment else [found["name"] for found in (await api.get("deployments"))["items"]]
         if not names:
             raise SettingsError("There is no deployment to poll. Add [[deployments]] to drainboard.toml.")
-        found = []
+        found: list[tuple[str, dict[str, Any]]] = []
+        refused: list[tuple[str, Refused]] = []
         for name in names:
-            started = await api.post("deployments", name, "poll", body={"full": full})
-            found.append((name, await _wait_for_poll(api, name, started["poll"], quiet=json)))
+            try:
+                started = await api.post("deployments", name, "poll", body={"full": full})
+                found.append((name, await _wait_for_poll(api, name, started["poll"], quiet=json)))
+            except Refused as error:
+                if len(names) == 1:
+                    raise
+                refused.append((name, error))
         if json:
-            output.as_json({"polls": [{"deployment": name, **summary} for name, summary in found]})
+            polls = [{"deployment": name, **summary} for name, summary in found]
+            output.as_json({"polls": polls + [{"deployment": name, **refusal.body} for name, refusal in refused]})
         else:
             _print_polls(found)
-        return max(POLL_STATES.get(summary["state"], COULD_NOT_ASK) for _, summary in found)
+            for name, refusal in refused:
+                output.problem(f"{name}: {refusal.message}")
+        codes = [POLL_STATES.get(summary["state"], COULD_NOT_ASK) for _, summary in found]
+        return max([*codes, *(COULD_NOT_ASK for _ in refused)])
 
     _finish(work, server, json)
 
@@ -151,7 +161,7 @@ def gate(
                 break
             await asyncio.sleep(min(left, LONGEST_PAUSE, max(1.0, float(found["retry_after_seconds"] or 2))))
         output.as_json(found) if json else output.answer(found)
-        return int(found["exit_code"])
+        return _exit_code(found.get("verdict"))
 
     _finish(work, server, json)
 
@@ -380,11 +390,25 @@ async def _uncaught(work: Coroutine[Any, Any, int]) -> int:
         raise
 
 
+def _exit_code(verdict: object) -> int:
+    """The code of a verdict; only the word ``drained`` is 0."""
+    return {"drained": 0, "blocked": 1, "unknown": 2}.get(str(verdict), COULD_NOT_ASK)
+
+
 def _seconds(raw: str, option: str) -> float:
     try:
         return parse_duration(raw).total_seconds()
     except ValueError as error:
         raise typer.BadParameter(f"{option}: {error}.") from None
+
+
+def _fail(code: str, message: str) -> int:
+    """Say what went wrong, as JSON where that was asked for; the exit code."""
+    if "--json" in sys.argv:
+        output.as_json({"error": {"code": code, "message": message}})
+    else:
+        output.problem(message)
+    return COULD_NOT_ASK
 
 
 def run_with(make_app: MakeApp) -> NoReturn:
@@ -396,14 +420,11 @@ def run_with(make_app: MakeApp) -> NoReturn:
     except typer.Exit as error:
         code = error.exit_code
     except typer_errors.TyperException as error:
-        output.problem(error.format_message())
-        code = COULD_NOT_ASK
+        code = _fail("usage", f"{error.format_message()} `drainboard --help` shows how it is written.".strip())
     except DrainboardError as error:
-        output.problem(error.message)
-        code = COULD_NOT_ASK
+        code = _fail(error.code, error.message)
     except (typer.Abort, KeyboardInterrupt):
         code = 130
     except Exception as error:  # noqa: BLE001 - any crash must exit 3: click's own 1 would read as "blocked"
-        output.problem(f"Something in Drainboard went wrong ({type(error).__name__}). Please report it.")
-        code = COULD_NOT_ASK
+        code = _fail("internal", f"Something in Drainboard went wrong ({type(error).__name__}). Please report it.")
     sys.exit(code if isinstance(code, int) else 0)

@@ -148,5 +148,9 @@ def _announce(listener: socket.socket, host: str, settings: Settings, *, demo: b
     names = ", ".join(deployment.name for deployment in settings.deployments)
     nothing = output.plain("no deployment yet: add [[deployments]] to drainboard.toml")
     output.out.print(f"  Looking at: {output.plain(names) or nothing}")
+    if not _is_loopback(host):
+        output.out.print(
+            "  [bold]Open:[/] everybody who reaches this address may look, since no sign-in is configured."
+        )
     if demo:
         output.out.print(f"  Try:  .venv/bin/drainboard gate drop-await-approval --server {address}\n")

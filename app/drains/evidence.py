@@ -227,7 +227,10 @@ def _last_run(facts: ThreadFacts) -> dict[str, str] | None:
 def _provenance(facts: ThreadFacts | None, background: Background) -> Provenance:
     revision = background.revisions.get(facts.revision_id) if facts and facts.revision_id is not None else None
     wrote = facts.state.created_at if facts and facts.state else None
-    assumed = None if revision is None or wrote is None else wrote < revision.first_seen_at
+    first = min((r.id for r in background.revisions.values() if revision and r.graph == revision.graph), default=None)
+    assumed = None
+    if revision is not None and wrote is not None:
+        assumed = revision.id == first and wrote < revision.first_seen_at
     return Provenance(
         source="live" if background.live else "stored",
         read_at=(facts.state_read_at or facts.seen_at) if facts else None,
@@ -260,7 +263,9 @@ def diagnose(
             return _stranded(where, again)
         case Condition.LOST:
             steps = (NextStep("Decide by hand what the lost step should have done, and do it.", None, False), again)
-            return Diagnosis("lost", f"A run went past {where} without doing it. Its answer was thrown away.", steps)
+            return Diagnosis(
+                "lost", f"It waited{where}, and a run went past without doing it: its answer is lost.", steps
+            )
         case _ if undeployed:
             return Diagnosis(
                 "parked_at_undeployed", f"It waits at `{undeployed[0]}`, which is not deployed.", _put_back()

@@ -22,7 +22,7 @@ _BLOCKED = {
     Disposition.FAILED_AT_TARGET: "{n} failed at {targets} and would go on there when retried.",
     Disposition.RUNNING_AT_TARGET: "{n} are running in {targets} now.",
     Disposition.SCHEDULED_AT_TARGET: "{n} wait at {targets} with a run that is scheduled.",
-    Disposition.CONFLICT: "{n} hold both sides of {targets}, and they differ. Decide which is right.",
+    Disposition.CONFLICT: "{n} hold different values in both fields of {targets}. Decide which is right.",
     Disposition.HOLDS_OLD_FIELD: "{n} still hold the old form of {targets}.",
     Disposition.WRONG_KIND: "{n} hold another kind of value than {targets} asks for.",
     Disposition.BAD_VERSION: "{n} declare a version that is no number, for {targets}.",
@@ -30,14 +30,33 @@ _BLOCKED = {
     Disposition.FUTURE_VERSION: "{n} declare a newer version than the drain knows, for {targets}.",
 }
 
-_ONE = {
-    " still wait ": " still waits ",
-    " wait ": " waits ",
-    " belong ": " belongs ",
-    " are ": " is ",
-    " hold ": " holds ",
-    " declare ": " declares ",
-}
+# What changes where there is just one thread.
+_ONE = (
+    ("threads ", "thread "),
+    (" still wait ", " still waits "),
+    (" still hold ", " still holds "),
+    (" failed or wait ", " failed or waits "),
+    (" where they wait", " where it waits"),
+    (" wait ", " waits "),
+    (" belong ", " belongs "),
+    (" are ", " is "),
+    (" were ", " was "),
+    (" hold ", " holds "),
+    (" declare ", " declares "),
+    ("answers them", "answers it"),
+    ("take them", "take it"),
+    ("repair them", "repair it"),
+    ("Let them finish", "Let it finish"),
+    ("Look at each.", "Look at it."),
+    ("They show when they stop", "It shows when it stops"),
+    (" they did not enter", " it did not enter"),
+)
+
+
+def _of_one(sentence: str) -> str:
+    for many, one in _ONE:
+        sentence = sentence.replace(many, one)
+    return sentence
 
 
 def threads(count: int) -> str:
@@ -69,10 +88,7 @@ def span(length: timedelta) -> str:
 def blocked_sentence(found: Disposition, count: int, targets: Collection[str]) -> str:
     """Why threads with a blocking disposition block, and what to do."""
     sentence = _BLOCKED[found].format(n=threads(count), targets=names(targets))
-    if count == 1:
-        for many, one in _ONE.items():
-            sentence = sentence.replace(many, one, 1)
-    return sentence
+    return _of_one(sentence) if count == 1 else sentence
 
 
 def unknown_sentence(code: str, *, count: int | None, part: str = "", **details: Any) -> str:
@@ -96,7 +112,8 @@ def unknown_sentence(code: str, *, count: int | None, part: str = "", **details:
                 "max_age": span(details.get("max_age", timedelta(0))),
                 "sweep_max_age": span(details.get("sweep_max_age", timedelta(0))),
             }
-            return _UNKNOWN[code].format(**shown)
+            sentence = _UNKNOWN[code].format(**shown)
+            return _of_one(sentence) if count == 1 else sentence
 
 
 _UNKNOWN = {
@@ -188,6 +205,8 @@ def next_step(answer: Answer) -> str | None:
     if answer.verdict is Verdict.DRAINED:
         return f"Remove {_subject(answer)}, and keep this drain until the deploy is through."
     if answer.verdict is Verdict.BLOCKED:
+        if any(reason.code == Disposition.STRANDED.value for reason in answer.reasons):
+            return "Put the node back and deploy, before anybody answers: each thread then waits there again."
         return _who_acts(answer.must_act)
     if answer.retry_after_seconds is not None:
         return f"Nothing to do: ask again in {span(timedelta(seconds=answer.retry_after_seconds))}."

@@ -15,7 +15,7 @@ from app.drains.answers import Answer, BlockingThread, MustAct, OldestBlocker, V
 from app.drains.dispositions import Disposition, Routes, Rules, Standing, Subject, Work, WorkLeaf, judge
 from app.drains.jsonable import to_jsonable
 from app.drains.spec import DrainSpec, Policy, Target, from_json, to_json
-from app.drains.verdicts import Evidence, SoakState, advance, decide
+from app.drains.verdicts import Evidence, SoakState, advance, after_a_hit, decide
 from app.errors import BadRequest, NotFound
 from app.facts.topology import UNREADABLE, at_or_below
 from app.facts.types import Condition
@@ -98,6 +98,7 @@ class Drains:
             values |= {
                 "holds_since": None,
                 "fell_at": None,
+                "leaking_since": None,
                 "sweeps": 0,
                 "regressed_since": None,
                 "drained_at": None,
@@ -201,7 +202,7 @@ class Drains:
                 policy_soak=(look.spec.policy.soak_sweeps, look.spec.policy.soak_hold),
             )
         elif blocked or arrivals:
-            after = replace(before, holds_since=None, sweeps=0)
+            after = after_a_hit(before, arrivals=arrivals > 0, as_of=round_.as_of)
         if await self._fell_at_deploy(connection, look, revisions):
             after = replace(after, fell_at=now, holds_since=None, sweeps=0)
         was_drained = await self._was_drained(connection, look, round_.poll_id, now)
@@ -219,6 +220,7 @@ class Drains:
             drained_at=after.drained_at,
             removed_at=after.removed_at,
             fell_at=after.fell_at,
+            leaking_since=after.leaking_since,
         )
         await self._store_answer(connection, row, answer, round_.poll_id)
 
@@ -361,9 +363,9 @@ class Drains:
         closed_at = _closed_at(spec, row)
         leaks = unseen = 0
         if closed_at is not None and spec.nodes:
-            leaks = await reads.count_leaks(connection, row.id, closed_at=closed_at, since=row.holds_since)
-            fresh, unseen = await self._count_intake(connection, look, closed_at)
-            leaks += fresh
+            leaks, unseen = await self._count_intake(connection, look, closed_at)
+            if row.leaking_since is not None:
+                leaks += await reads.count_leaks(connection, row.id, closed_at=closed_at, since=row.leaking_since)
         dispositions: Counter[Disposition] = Counter()
         by_target: dict[str, Counter[Disposition]] = {target.label: Counter() for target in spec.targets}
         unknowns: Counter[str] = Counter()
@@ -571,7 +573,9 @@ def _blocking(row: reads.SubjectThread, standing: Standing, works: Mapping[int, 
 
 
 def _soak_of(row: Any) -> SoakState:
-    return SoakState(row.holds_since, row.sweeps, row.regressed_since, row.drained_at, row.removed_at, row.fell_at)
+    return SoakState(
+        row.holds_since, row.sweeps, row.regressed_since, row.drained_at, row.removed_at, row.fell_at, row.leaking_since
+    )
 
 
 def _closed_at(spec: DrainSpec, row: Any) -> datetime | None:

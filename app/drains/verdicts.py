@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from app.drains.answers import Answer, Check, MustAct, OldestBlocker, Population, Reason, Soak, TargetAnswer, Verdict
 from app.drains.dispositions import Disposition
-from app.drains.sentences import blocked_sentence, headline, next_step, span, unknown_sentence
+from app.drains.sentences import blocked_sentence, headline, next_step, span, threads, unknown_sentence
 from app.drains.spec import DrainSpec
 from app.inventory.views import PollSummary, SourceStatus
 
@@ -23,7 +23,8 @@ class SoakState:
     ``holds_since``: since when nothing has blocked, been entered, or been touched by a deploy. ``sweeps``: complete sweeps
     since then. ``regressed_since``: a hit after a verdict of drained, until it has soaked again. ``removed_at``: when the
     target was removed while the drain was drained. ``fell_at``: when threads stopped needing the target while a deploy
-    touched it or it was not deployed, which is no progress until somebody explains it.
+    touched it or it was not deployed, which is no progress until somebody explains it. ``leaking_since``: when a thread that
+    was created after intake closed entered, until it has soaked without another.
     """
 
     holds_since: datetime | None = None
@@ -32,6 +33,7 @@ class SoakState:
     drained_at: datetime | None = None
     removed_at: datetime | None = None
     fell_at: datetime | None = None
+    leaking_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class Evidence:
     ``last_sweep`` is the newest finished sweep, ``complete_sweep`` the newest complete one, ``complete_scan`` the newest
     complete poll of either kind. ``dispositions`` add up to the population; ``by_target`` counts blocking ones only;
     ``unknowns`` counts unknown threads by reason code. ``deployed``: per node target. ``leaks``: threads created after
-    intake closed that entered a target since ``holds_since``. ``intake_unseen``: threads created since then that nothing
+    intake closed that entered a target since ``leaking_since``. ``intake_unseen``: threads created since then that nothing
     shows not to have entered. ``unread_elsewhere``: idle threads that last ran under another graph, whose head, which may
     be this graph's, was not read yet.
     """
@@ -192,10 +194,10 @@ def _unknown(evidence: Evidence, now: datetime) -> Iterator[Reason]:
     }
     for code, count in (*_phase(evidence), *_proofs(evidence, now)):
         sentence = unknown_sentence(code.partition(":")[0], count=count, part=code.partition(":")[2], **details)
-        threads = f"/api/v1/drains/{evidence.spec.name}/threads?reason={code}" if code in evidence.unknowns else None
+        link = f"/api/v1/drains/{evidence.spec.name}/threads?reason={code}" if code in evidence.unknowns else None
         if code == "idle_unverified:elsewhere":
-            threads = f"/api/v1/deployments/{evidence.spec.deployment}/threads?condition=presumed_settled"
-        yield Reason(code.partition(":")[0], Verdict.UNKNOWN, count, "threads", evidence.as_of, sentence, threads)
+            link = f"/api/v1/deployments/{evidence.spec.deployment}/threads?condition=presumed_settled"
+        yield Reason(code.partition(":")[0], Verdict.UNKNOWN, count, "threads", evidence.as_of, sentence, link)
 
 
 def _phase(evidence: Evidence) -> Iterator[tuple[str, int | None]]:
@@ -340,14 +342,14 @@ def _checks(evidence: Evidence, standing: list[Reason], now: datetime) -> Iterat
 
     sweep = evidence.complete_sweep
     looked = (
-        f"{evidence.size:,} threads looked at, the last complete sweep {span(now - sweep.started_at)} ago."
+        f"{threads(evidence.size)} looked at, the last complete sweep {span(now - sweep.started_at)} ago."
         if sweep
         else ""
     )
     fresh = ("source_failed", "never_swept", "sweep_incomplete", "sweep_stale", "scan_stale")
     yield check("complete sweep", (*fresh, "mass_disappearance", "canary_missing"), looked)
     blocking = tuple(found.value for found in Disposition if found.group == "blocking")
-    yield check("nothing blocks", blocking, f"0 of {evidence.size:,} threads block.")
+    yield check("nothing blocks", blocking, f"0 of {threads(evidence.size)} block.")
     unknown = (*sorted({*evidence.unknowns, "idle_unverified"}), "empty_population")
     yield check("nothing unknown", unknown, "Every thread could be judged.")
     if evidence.deployed:
@@ -376,7 +378,8 @@ def _deployed_sentence(evidence: Evidence) -> str:
 
 
 def _soak_sentence(evidence: Evidence) -> str:
-    return f"Held for {span(_held(evidence))} over {evidence.soak.sweeps} complete sweeps."
+    sweeps = evidence.soak.sweeps
+    return f"Held for {span(_held(evidence))} over {sweeps} complete sweep{'' if sweeps == 1 else 's'}."
 
 
 def advance(
@@ -389,22 +392,28 @@ def advance(
     as_of: datetime,
     policy_soak: tuple[int, timedelta],
 ) -> SoakState:
-    """The soak after one complete poll. A blocker, an arrival or a deploy that touches the target starts it anew.
-
-    Only complete polls come here: an incomplete one proves nothing, and neither starts nor restarts a soak, but for what
-    it found to block.
-    """
-    hit = blocked or arrivals
-    regressed = as_of if hit and before.drained_at is not None else before.regressed_since
-    drained_at = None if hit else before.drained_at
-    if blocked:
-        return replace(before, holds_since=None, sweeps=0, regressed_since=regressed, drained_at=drained_at)
-    if before.holds_since is None or arrivals or touched_at is not None:
+    """The soak after one complete poll. A blocker, an arrival or a deploy that touches the target starts it anew."""
+    if blocked or arrivals:
+        hit = after_a_hit(before, arrivals=arrivals, as_of=as_of)
+        return hit if blocked else replace(hit, holds_since=as_of, sweeps=int(is_sweep))
+    if before.holds_since is None or touched_at is not None:
         start = as_of if touched_at is None else max(as_of, touched_at)
-        return replace(
-            before, holds_since=start, sweeps=int(is_sweep), regressed_since=regressed, drained_at=drained_at
-        )
-    sweeps = before.sweeps + int(is_sweep)
+        return replace(before, holds_since=start, sweeps=int(is_sweep))
+    after = replace(before, sweeps=before.sweeps + int(is_sweep))
     required, hold = policy_soak
-    soaked = sweeps >= required and as_of - before.holds_since >= hold
-    return replace(before, sweeps=sweeps, regressed_since=None if soaked else regressed, drained_at=drained_at)
+    if after.sweeps >= required and as_of - before.holds_since >= hold:
+        return replace(after, regressed_since=None, leaking_since=None)
+    return after
+
+
+def after_a_hit(before: SoakState, *, arrivals: bool, as_of: datetime) -> SoakState:
+    """The soak after something that blocks, or a new thread that entered, was seen: by any poll, complete or not. A hit
+    after a verdict of drained is a regression."""
+    return replace(
+        before,
+        holds_since=None,
+        sweeps=0,
+        regressed_since=as_of if before.drained_at is not None else before.regressed_since,
+        drained_at=None,
+        leaking_since=(before.leaking_since or as_of) if arrivals else before.leaking_since,
+    )

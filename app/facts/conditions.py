@@ -86,7 +86,8 @@ def judge_state(
     if row.status is Status.BUSY and (found := _busy(state, runs, stuck_after, now)) is not None:
         return replace(found, leaves=leaves)
     if state.checkpoint_id is None:
-        return Judgement(Condition.NEVER_RAN, ())
+        contradicts = row.status in (Status.ERROR, Status.INTERRUPTED) or bool(row.interrupts)
+        return Judgement(Condition.UNPLACED if contradicts else Condition.NEVER_RAN, missing)
     return Judgement(_resting(row, state, missing), leaves)
 
 
@@ -129,17 +130,24 @@ def _read_by_another_graph(row: RowFacts, state: StateFacts) -> bool:
     return state.graph_id is not None and row.graph_id is not None and state.graph_id != row.graph_id
 
 
+def _still_stands(leaf: Leaf, state: StateFacts, known: ThreadFacts) -> bool:
+    """Whether the checkpoint at which a leaf was pending is still the head of its namespace. An inner namespace that does
+    not show (its outer node is gone) stands while the root does, unless the outer task has ended."""
+    if leaf.checkpoint_id is not None and leaf.ns in state.heads:
+        return state.heads[leaf.ns] == leaf.checkpoint_id
+    if not leaf.ns or known.state is None or state.finished.intersection(_tasks_above(leaf)):
+        return False
+    root = known.state.heads.get("")
+    return root is not None and root == state.heads.get("")
+
+
 def left(state: StateFacts, known: ThreadFacts | None, leaves: Collection[Leaf]) -> tuple[Leaf, ...]:
     """Leaves that were seen pending before and are no longer; each is judged once. ``leaves``: those that stand now."""
     if known is None:
         return ()
     standing = {leaf.task_id for leaf in leaves if not leaf.lost}
     standing |= {task for leaf in state.leaves for task in _tasks_above(leaf)}
-    return tuple(
-        leaf
-        for leaf in known.leaves
-        if leaf.source is LeafSource.STATE and not leaf.lost and leaf.task_id not in standing
-    )
+    return tuple(leaf for leaf in known.leaves if not leaf.lost and leaf.task_id not in standing)
 
 
 def _tasks_above(leaf: Leaf) -> Iterable[str]:
@@ -185,6 +193,6 @@ def _not_scheduled(
     tasks = {leaf.task_id for leaf in state.leaves} | {task for leaf in state.leaves for task in _tasks_above(leaf)}
     nodes = {leaf.node for leaf in state.leaves} | set(state.unapplied) | named
     for leaf in known.leaves:
-        stands = leaf.checkpoint_id is not None and state.heads.get(leaf.ns) == leaf.checkpoint_id
+        stands = _still_stands(leaf, state, known)
         if (stands or leaf.lost) and leaf.task_id not in tasks and leaf.node not in nodes:
             yield replace(leaf, source=LeafSource.LAST_SEEN)

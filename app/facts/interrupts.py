@@ -4,6 +4,7 @@ A match proves that the node is pending. No match, and a full set of matches, pr
 """
 
 from collections.abc import Collection, Iterable
+from urllib.parse import unquote
 
 from xxhash import xxh3_128_hexdigest
 
@@ -22,7 +23,7 @@ def prove(interrupts: Iterable[Interrupt], candidates: Collection[str]) -> dict[
     proved = {}
     for interrupt in interrupts:
         for name in names:
-            if _raised(interrupt, name):
+            if _raised(interrupt, unquote(name)):
                 proved[interrupt.task_id] = name
                 break
     return proved

@@ -6,9 +6,11 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from urllib.parse import quote
 
+import orjson
+
 from app.facts.types import Agreement, FieldFact, Kind, Presence, Reading, Shape, VersionReading
 
-_IDENTIFIER = re.compile(r"^[A-Za-z_][A-Za-z0-9_.]{0,79}$")
+_IDENTIFIER = re.compile(r"^[A-Za-z_][A-Za-z0-9_.]{0,79}\Z")
 _REPRESENTATION = re.compile(r"^([A-Za-z_][A-Za-z0-9_]{0,79})\(")
 _HASHED = "#"
 MAX_VERSION = 9999
@@ -93,9 +95,16 @@ def compare(values: Mapping[str, object], old: str, new: str) -> Agreement | Non
     """Whether both sides of a rename hold the same; None unless both are present (not null, not empty)."""
     if any(name not in values or fact_of(values[name]).presence is not Presence.PRESENT for name in (old, new)):
         return None
-    first, second = values[old], values[new]
-    same = kind_of(first) is kind_of(second) and first == second
+    try:
+        same = _canonical(values[old]) == _canonical(values[new])
+    except (orjson.JSONEncodeError, RecursionError):  # deeper than any state should be
+        same = False
     return Agreement.AGREE if same else Agreement.DISAGREE
+
+
+def _canonical(value: object) -> bytes:
+    """A value as JSON: ``1``, ``1.0`` and ``true`` differ, also inside."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
 def shape_of(
@@ -129,5 +138,5 @@ def node_name(raw: str) -> str:
 
 
 def identifier(raw: object, *, limit: int = 255) -> str | None:
-    """An id as the server gives it, bounded; None when it is no text."""
-    return raw[:limit] if isinstance(raw, str) and raw else None
+    """An id as the server gives it, bounded and without NUL, which no database takes; None when it is no text."""
+    return (raw.replace("\0", "")[:limit] or None) if isinstance(raw, str) else None

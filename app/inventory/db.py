@@ -1,6 +1,7 @@
 """The database: engines for SQLite (WAL, one short write at a time) and PostgreSQL, and the way to the schema."""
 
 import asyncio
+import contextlib
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,7 +14,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, event
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DBAPIError, InvalidRequestError, NoSuchModuleError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from alembic import command
@@ -31,7 +32,7 @@ class Database:
         try:
             self.is_sqlite = make_url(url).get_backend_name() == "sqlite"
             self.engine = _engine(url, is_sqlite=self.is_sqlite)
-        except (ArgumentError, NoSuchModuleError, ModuleNotFoundError):
+        except (ArgumentError, NoSuchModuleError, ModuleNotFoundError, InvalidRequestError):
             raise StoreError(
                 "database_url is not a database's address. Use sqlite+aiosqlite:///drainboard.db or postgresql+psycopg://…"
             ) from None
@@ -67,6 +68,8 @@ class Database:
     async def upgrade(self) -> None:
         """Bring the schema to the newest revision; nothing happens when it is there already."""
         try:
+            if self.is_sqlite:
+                await asyncio.to_thread(_try_sqlite, make_url(self.url).database)
             async with self.engine.connect() as connection:
                 current = await connection.run_sync(_current_revision)
                 await connection.rollback()
@@ -77,13 +80,21 @@ class Database:
                         "The database was made by a newer Drainboard. Use that version, or another database_url."
                     )
             await asyncio.to_thread(_upgrade, self.url)
-        except (DBAPIError, OSError) as error:
+        except (DBAPIError, OSError, sqlite3.Error) as error:
             raise _store_error(error) from None
 
     async def revision(self) -> str | None:
         """The schema's revision, None for an empty database."""
         async with self.read() as connection:
             return await connection.run_sync(_current_revision)
+
+
+def _try_sqlite(path: str | None) -> None:
+    """Open the file once without aiosqlite, whose thread would outlive a failure."""
+    with contextlib.closing(sqlite3.connect(path or ":memory:", timeout=30)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("SELECT count(*) FROM sqlite_master")
+        connection.rollback()
 
 
 def head_revision() -> str:

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import BadRequest
 from app.facts.privacy import Names, is_hashed
-from app.facts.types import Condition, Presence, Reading, Shape, Status, ThreadFacts, VersionReading
+from app.facts.types import Condition, Departure, Presence, Reading, Shape, Status, ThreadFacts, VersionReading
 from app.inventory import tables
 from app.inventory.encode import Json, pending_nodes, thread_from_row
 from app.inventory.views import (
@@ -303,21 +303,18 @@ async def list_observations(
     return tuple(_observation(row) for row in await connection.execute(query))
 
 
-async def list_open_at(
-    connection: AsyncConnection, deployment_id: int, *, nodes: Sequence[str], when: datetime, limit: int
-) -> tuple[tuple[Observation, ...], int]:
-    """Leaves that were pending at these nodes just before a moment, by thread, and how many threads there were."""
+async def count_still_open_at(
+    connection: AsyncConnection, deployment_id: int, *, nodes: Sequence[str], when: datetime
+) -> int:
+    """Threads that were pending at these nodes just before a moment, and have not left since but by being lost."""
     table = tables.observation
-    was_open = and_(
+    query = select(func.count(func.distinct(table.c.thread_id))).where(
         table.c.deployment_id == deployment_id,
         table.c.node.in_(nodes),
         table.c.arrived_at < when,
-        or_(table.c.left_at.is_(None), table.c.left_at >= when),
+        or_(table.c.left_at.is_(None), and_(table.c.left_at >= when, table.c.departure == Departure.LOST.value)),
     )
-    query = select(table).where(was_open).order_by(table.c.thread_id, table.c.id).limit(limit)
-    found = tuple(_observation(row) for row in await connection.execute(query))
-    total = await connection.scalar(select(func.count(func.distinct(table.c.thread_id))).where(was_open))
-    return found, int(total or 0)
+    return int(await connection.scalar(query) or 0)
 
 
 def _observation(row: Any) -> Observation:

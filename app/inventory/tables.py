@@ -203,6 +203,7 @@ drain = Table(
     Column("drained_at", UtcDateTime),
     Column("removed_at", UtcDateTime),
     Column("fell_at", UtcDateTime),
+    Column("leaking_since", UtcDateTime),
     Index("ix_drain_deployment_id", "deployment_id"),
 )
 

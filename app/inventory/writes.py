@@ -160,9 +160,12 @@ async def release_lock(connection: AsyncConnection, deployment_id: int, *, holde
 async def begin_poll(connection: AsyncConnection, deployment_id: int, *, kind: str, now: datetime) -> int:
     """A new poll that runs. Polls that a dead process left running are closed as failed."""
     table = tables.poll
+    is_dead = and_(table.c.deployment_id == deployment_id, table.c.state == "running")
+    if (began := await connection.scalar(select(func.min(table.c.started_at)).where(is_dead))) is not None:
+        await distrust_readings(connection, deployment_id, since=began)
     await connection.execute(
         update(table)
-        .where(table.c.deployment_id == deployment_id, table.c.state == "running")
+        .where(is_dead)
         .values(state="failed", finished_at=now, reasons=[["interrupted", "The process that polled was stopped."]])
     )
     done = await connection.execute(

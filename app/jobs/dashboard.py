@@ -27,9 +27,10 @@ from app.inventory.views import (
 from app.jobs.readings import Readings
 from app.jobs.runtime import Runtime
 from app.settings import DeploymentSettings
+from app.sources.agent_server.client import without_secrets
 from app.version import VERSION
 
-_UUID = re.compile(r"^[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}$")
+_UUID = re.compile(r"[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}")
 
 
 class Dashboard:
@@ -59,7 +60,7 @@ class Dashboard:
             return DeploymentStatus(
                 name=name,
                 environment=settings.environment,
-                url=settings.url,
+                url=without_secrets(settings.url),
                 as_of=source.as_of,
                 total=sum(statuses.values()),
                 statuses=statuses,
@@ -116,7 +117,7 @@ class Dashboard:
     async def evidence(self, name: str, thread_id: str, live: bool) -> Evidence:
         """The evidence report of one thread; ``live`` reads the server now. An unknown thread is ``found=False``."""
         settings, now = self._runtime.deployment(name), utc_now()
-        if not _UUID.match(thread_id):
+        if not _UUID.fullmatch(thread_id):
             raise BadRequest("A thread id on an Agent Server is a UUID, like 0190a3c2-7d11-7c33-a0f0-2b8f6c1d9e55.")
         thread_id = str(uuid.UUID(thread_id))
         store = self._runtime.store

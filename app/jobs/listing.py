@@ -2,83 +2,225 @@
 
 Paging is by offset, and offsets shift when a thread is deleted. So every page overlaps the one before: a page that does
 not begin with something already seen may have skipped rows, and the walk steps back until it does. A short page is not
-the end, since servers cap pages: the end is where nothing new comes.
+the end, since servers cap pages: the end is where nothing follows. A walk that gets nowhere stops, and says so.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 from app.facts.types import RowFacts
-from app.sources.agent_server.client import AgentServer, RowPage
+from app.sources.agent_server.client import AgentServer, RowPage, SortBy
 
 LEAST_PAGE = 2
+MOST_ROWS = 1000  # that a server sends on a page
+LEAST_PATIENCE = 64
+MOST_PASSES = 10
+SURE = 4
 
 
 @dataclass
 class Walk:
-    """What went through. ``reasons``: codes of what makes the walk incomplete."""
+    """What went through. ``reasons``: codes of what makes the walk incomplete. ``newest``: the newest change when it began.
+
+    ``idle`` counts pages in a row that brought nothing new, and ``reached`` is the offset that last brought something: a few
+    such pages are normal after stepping back.
+    """
 
     seen: int = 0
     malformed: int = 0
     reasons: set[str] = field(default_factory=set)
     newest: datetime | None = None
+    idle: int = 0
+    reached: int = 0
+
+    def note(self, page: RowPage) -> None:
+        """One more page."""
+        self.idle += 1
+        if page.malformed:
+            self.malformed += page.malformed
+            self.reasons.add("row_malformed")
+
+    def brought(self, count: int, offset: int) -> None:
+        """New rows, at an offset."""
+        self.seen += count
+        self.idle, self.reached = 0, offset
+
+    def is_stuck(self, size: int) -> bool:
+        """Whether it is of no use to go on: nothing new for longer than any step back explains."""
+        if self.idle <= LEAST_PATIENCE + 2 * self.reached // max(1, size):
+            return False
+        if not self.malformed:
+            self.reasons.add("list_stuck")
+        return True
 
 
 async def by_thread_id(server: AgentServer, walk: Walk, *, page_size: int) -> AsyncIterator[tuple[RowFacts, ...]]:
     """Every row in order of id, a page at a time, each row once."""
-    limit, offset, last = max(LEAST_PAGE, page_size), 0, ""
-    overlap = 1
+    limit, offset, last, overlap, largest = max(LEAST_PAGE, page_size), 0, "", 1, 0
     while True:
         page = await server.page(sort_by="thread_id", descending=False, offset=offset, limit=limit)
+        walk.note(page)
+        largest = max(largest, page.size)
         ids = [row.thread_id for row in page.rows]
         if ids != sorted(ids):
             walk.reasons.add("order_unknown")
+        if walk.is_stuck(page.size):
+            return
         if offset > 0 and (not ids or ids[0] > last):
             overlap = min(overlap * 2, offset)
             offset -= overlap
             continue
-        _note(walk, page)
         fresh = tuple(row for row in page.rows if row.thread_id > last)
         if fresh:
             last = fresh[-1].thread_id
-            walk.seen += len(fresh)
+            walk.brought(len(fresh), offset)
             yield fresh
-        if not fresh and page.size < limit:
+        elif page.size < max(1, largest) and await _nothing_follows(server, "thread_id", offset + page.size):
+            return
+        if largest == 1 and await _is_alone(server, walk, "thread_id", partial(_is_at_or_before, last)):
             return
         overlap = 1
-        offset += max(0, page.size - overlap)
+        offset += max(1, page.size - overlap)
 
 
 async def by_change(
     server: AgentServer, walk: Walk, *, page_size: int, down_to: datetime | None
 ) -> AsyncIterator[tuple[RowFacts, ...]]:
-    """Rows that changed at or after ``down_to`` (None: all), newest change first, each row once."""
-    limit, offset = max(LEAST_PAGE, page_size), 0
+    """Rows that changed at or after ``down_to`` (None: all), newest change first, each row once.
+
+    A row that moves to the top while pages are turned is in no later page: so the top is read again until nothing new has
+    come. What was seen and moved since is for the next walk, which goes down to where this one began.
+    """
     seen: set[str] = set()
-    overlap = 1
+    floor = down_to
+    for _ in range(MOST_PASSES):
+        turned = _Turned()
+        async for rows in _one_pass(server, walk, seen, turned, page_size=page_size, down_to=floor):
+            yield rows
+        if walk.reasons or turned.pages <= 1 or await _nothing_moved(server, turned):
+            return
+        floor = walk.newest
+    walk.reasons.add("list_stuck")
+
+
+@dataclass
+class _Turned:
+    """One pass: how many pages it took, the row that was at the top when it began, and whether equals fill a page."""
+
+    pages: int = 0
+    top: RowFacts | None = None
+    tied: bool = False
+
+    def note(self, page: RowPage) -> None:
+        """One more page."""
+        self.pages += 1
+        if self.pages == 1 and page.rows:
+            self.top = page.rows[0]
+
+
+async def _nothing_moved(server: AgentServer, turned: _Turned) -> bool:
+    """Whether the top of the list is as it was: then nothing went there while pages were turned."""
+    page = await server.page(sort_by="updated_at", descending=True, offset=0, limit=1)
+    top = page.rows[0] if page.rows else None
+    before = turned.top
+    if top is None or before is None:
+        return top is before
+    return (top.thread_id, top.updated_at) == (before.thread_id, before.updated_at)
+
+
+async def _one_pass(
+    server: AgentServer, walk: Walk, seen: set[str], turned: _Turned, *, page_size: int, down_to: datetime | None
+) -> AsyncIterator[tuple[RowFacts, ...]]:
+    limit, offset, overlap, largest = max(LEAST_PAGE, page_size), 0, 1, 0
+    passed: set[str] = set()
     while True:
         page = await server.page(sort_by="updated_at", descending=True, offset=offset, limit=limit)
-        if walk.newest is None and page.rows:
-            walk.newest = page.rows[0].updated_at
-        if offset > 0 and (not page.rows or page.rows[0].thread_id not in seen):
+        walk.note(page)
+        turned.note(page)
+        largest = max(largest, page.size)
+        _check_order(walk, page)
+        if walk.is_stuck(page.size):
+            return
+        if offset > 0 and (not page.rows or page.rows[0].thread_id not in passed):
             overlap = min(overlap * 2, offset)
             offset -= overlap
             continue
-        _note(walk, page)
         wanted = [row for row in page.rows if down_to is None or row.updated_at >= down_to]
         fresh = tuple(row for row in wanted if row.thread_id not in seen)
-        seen.update(row.thread_id for row in page.rows)
-        walk.seen += len(fresh)
+        new_here = {row.thread_id for row in page.rows} - passed
+        seen.update(row.thread_id for row in wanted)
+        passed |= new_here
+        if new_here:
+            walk.brought(len(fresh), offset)
         if fresh:
             yield fresh
-        if len(wanted) < len(page.rows) or (not fresh and page.size < limit):
+        is_short = not new_here and page.size < max(1, largest)
+        if len(wanted) < len(page.rows) or (
+            is_short and await _nothing_follows(server, "updated_at", offset + page.size)
+        ):
+            break
+        if largest == 1 and await _is_alone(server, walk, "updated_at", partial(_is_in, passed)):
             return
         overlap = 1
-        offset += max(0, page.size - overlap)
+        if _is_one_moment(page) and limit < MOST_ROWS and page.size >= limit:
+            limit = MOST_ROWS  # among equals a server promises no order, so have them all on one page if it can
+            continue
+        turned.tied = turned.tied or _is_one_moment(page)
+        offset += _step(page)
+    if turned.tied and not walk.malformed and len(passed) < offset + page.size:
+        walk.reasons.add("order_unknown")
 
 
-def _note(walk: Walk, page: RowPage) -> None:
-    if page.malformed:
-        walk.malformed += page.malformed
-        walk.reasons.add("row_malformed")
+def _check_order(walk: Walk, page: RowPage) -> None:
+    times = [row.updated_at for row in page.rows]
+    if walk.newest is None and times:
+        walk.newest = times[0]
+    if times != sorted(times, reverse=True):
+        walk.reasons.add("order_unknown")
+
+
+def _is_one_moment(page: RowPage) -> bool:
+    """Whether all rows of a page changed at the same moment."""
+    return len(page.rows) > 1 and page.rows[0].updated_at == page.rows[-1].updated_at
+
+
+def _step(page: RowPage) -> int:
+    """How far to go on: so that the next page begins with the rows that changed at the same moment as the last one."""
+    if _is_one_moment(page) or not page.rows:
+        return max(1, page.size - 1)
+    return max(1, [row.updated_at for row in page.rows].index(page.rows[-1].updated_at))
+
+
+def _is_at_or_before(last: str, row: RowFacts) -> bool:
+    return row.thread_id <= last
+
+
+def _is_in(passed: set[str], row: RowFacts) -> bool:
+    return row.thread_id in passed
+
+
+async def _nothing_follows(server: AgentServer, sort_by: SortBy, offset: int) -> bool:
+    """Whether the list ends at an offset."""
+    page = await server.page(sort_by=sort_by, descending=sort_by == "updated_at", offset=offset, limit=1)
+    return page.size == 0
+
+
+async def _is_alone(server: AgentServer, walk: Walk, sort_by: SortBy, is_seen: Callable[[RowFacts], bool]) -> bool:
+    """After pages of one row each: whether there is no row but one that was seen, or the server sends one row at a time,
+    so that no page can overlap the one before and nothing is proved. A list that grows from one row to two looks so for a
+    moment."""
+    for _ in range(SURE):
+        if not await _shows_one(server, sort_by, is_seen):
+            return False
+        if await _nothing_follows(server, sort_by, 1):
+            return await _shows_one(server, sort_by, is_seen)
+    walk.reasons.add("page_too_small")
+    return True
+
+
+async def _shows_one(server: AgentServer, sort_by: SortBy, is_seen: Callable[[RowFacts], bool]) -> bool:
+    """Whether the first page has a single row, although two were asked for, and it was seen."""
+    two = await server.page(sort_by=sort_by, descending=sort_by == "updated_at", offset=0, limit=2)
+    return two.size == 1 and all(is_seen(row) for row in two.rows)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
-from sqlalchemy import ColumnElement, and_
+from sqlalchemy import ColumnElement, and_, or_
 
 from app.clock import utc_now
 from app.drains.service import Drains, GreenNeed, Round
@@ -64,6 +64,7 @@ class Poll:
     watermark: datetime | None = None
     moved_ids: set[str] = field(default_factory=set)
     asked: bool = False
+    revision_held: bool = False  # the graphs were looked at again at the end, or nothing was read
     assistants: dict[str, str] = field(default_factory=dict)
     capabilities: dict[str, bool | str | None] = field(default_factory=dict)
 
@@ -74,7 +75,9 @@ class Poll:
 
 _REASONS = {
     "row_malformed": "A thread's row could not be understood; it was left out.",
-    "order_unknown": "The server does not list threads in order of their ids, so rows may have been skipped.",
+    "order_unknown": "The server does not list threads in the order that was asked for, so rows may have been skipped.",
+    "list_stuck": "The server's list of threads did not come to an end, so rows may be missing.",
+    "page_too_small": "The server sends one thread a page, so nothing shows that none was skipped.",
     "deployed_meanwhile": "A graph was deployed while states were read; the next sweep reads them again.",
     "throttled": "The server asked to slow down, and the poll was cut short.",
     "source_failed": "The server could not be asked to the end.",
@@ -138,6 +141,8 @@ class Poller:
         state = "complete" if complete else "incomplete" if poll.asked else "failed"
         self._store.dictionaries(poll.deployment_id).forget() if failure else None
         async with self._store.database.write() as connection:
+            if not poll.revision_held:
+                await writes.distrust_readings(connection, poll.deployment_id, since=poll.started_at)
             await self._raise_alarms(connection, poll, complete, now)
             changes: dict[str, object] = {}
             if isinstance(failure, SourceError) and failure.code != STOPPED:
@@ -214,6 +219,7 @@ class Poller:
             await self._read_for_green(poll, readings, need)
         if readings.done:
             await self._check_no_deploy(poll, assistants)
+        poll.revision_held = True
         await self._progress(poll, readings)
 
     async def _prepare_reading(self, poll: Poll) -> None:
@@ -320,6 +326,7 @@ class Poller:
         await self._scan(poll, readings, down_to=start)
         await self._reconcile(poll, readings)
         await self._compare_counts(poll)
+        await self._name_the_stranded(poll, readings)
         for reason in walk.reasons:
             poll.miss(reason)
 
@@ -330,14 +337,22 @@ class Poller:
             await self._take_in(poll, readings, rows, thorough=False)
         if poll.kind == "scan":
             poll.seen = walk.seen
-            await self._read_again(poll, readings)
+        await self._read_again(poll, readings)
         poll.watermark = walk.newest or down_to
         for reason in walk.reasons:
             poll.miss(reason)
 
     async def _read_again(self, poll: Poll, readings: Readings) -> None:
-        """Threads whose state could not be read last time, or not be trusted, although their row did not move."""
-        where = tables.thread.c.condition == Condition.UNREAD.value
+        """Threads whose state could not be read last time, or not be trusted, although their row did not move: also those
+        that were read in a poll which did not see to its end under which revision."""
+        table = tables.thread
+        distrusted = and_(
+            table.c.state_read_at.is_not(None),
+            table.c.revision_id.is_(None),
+            table.c.graph_id.in_(list(readings.current)),
+            table.c.condition.not_in([Condition.GONE.value, Condition.NEVER_RAN.value, Condition.SETTLED.value]),
+        )
+        where = or_(table.c.condition == Condition.UNREAD.value, distrusted)
         async for known in self._by_condition(poll, where, limit=None):
             left = [facts for facts in known if facts.row.thread_id not in readings.touched]
             await self._write(poll, readings, await gather(readings.read(f.row, f) for f in left))
@@ -407,6 +422,26 @@ class Poller:
                 "Is it still the same server, key and store?",
                 unseen_waiting,
             )
+
+    async def _name_the_stranded(self, poll: Poll, readings: Readings) -> None:
+        """Threads that waited at a node a moment before the last deploy of their graph removed it, and still do."""
+        for graph, now in readings.current.items():
+            older = [found for found in readings.revisions.values() if found.graph == graph and found.id < now.id]
+            before = max(older, key=lambda found: found.id, default=None)
+            removed = sorted(set(before.nodes) - set(now.nodes)) if before is not None else []
+            if not removed:
+                continue
+            async with self._store.database.read() as connection:
+                count = await reads.count_still_open_at(
+                    connection, poll.deployment_id, nodes=removed, when=now.first_seen_at
+                )
+            if count:
+                nodes = ", ".join(f"`{node}`" for node in removed[:5])
+                sentence = (
+                    f"The deploy of {now.first_seen_at:%-d %b, %H:%M} UTC removed {nodes} from {graph}, where {_threads(count)} "
+                    "waited. Put it back, or take them over by hand."
+                )
+                poll.alarms["removed_while_waiting"] = (sentence[:500], count)
 
     async def _compare_counts(self, poll: Poll) -> None:
         """The server's count is an alarm, never a proof: it counts stateless runs too, and threads come and go."""
@@ -516,7 +551,11 @@ class Poller:
         clear: Iterable[str] = ()
         if complete:
             clear = [condition.value for condition in ALARM_CONDITIONS]
-            clear += ["canary_missing", "graph_unreadable", "count_differs"] if poll.kind == "sweep" else []
+            clear += (
+                ["canary_missing", "graph_unreadable", "count_differs", "removed_while_waiting"]
+                if poll.kind == "sweep"
+                else []
+            )
         await writes.keep_alarms(connection, poll.deployment_id, found, clear=list(clear), now=now)  # type: ignore[arg-type]
 
     @contextlib.asynccontextmanager

@@ -110,7 +110,7 @@ class Readings:
         )
         surprises = judged.condition in SURPRISES and (known is None or known.condition is not judged.condition)
         if surprises and not await self._still_the_same(row):
-            judged = replace(judged, condition=Condition.UNREAD)
+            judged = replace(judged, condition=Condition.UNREAD, leaves=state.leaves)
         judged, departed = await self._judge_departures(row, state, known, judged)
         storage = await self.server.storage(row.thread_id) if with_storage else None
         if storage is None and known is not None and not moved(row, known):

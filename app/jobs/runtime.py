@@ -24,7 +24,7 @@ from app.sources.agent_server.reduce import Reading
 
 MAX_BACK_OFF = timedelta(minutes=5)
 START_WAIT = 5.0
-STOP_WAIT = timedelta(seconds=5)  # a poll that is cut in the middle of a write may hold the database's lock
+STOP_WAIT = timedelta(seconds=2)  # a poll that is cut in the middle of a write may hold the database's lock
 
 log = get_logger("runtime")
 

@@ -16,30 +16,13 @@ from typing import Any
 
 import httpx
 
+from tests.flows.in_process import Ran, command
+
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = (sys.executable, "-W", "error::DeprecationWarning:app", "-c", "from app.main import run; run()")
 CLEAR = frozenset({"unaffected", "migrated", "passed", "neither_field"})
 DEPLOYMENT = "real"
 LONGEST = 90.0
-
-
-@dataclass(frozen=True)
-class Ran:
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        """Standard output as one JSON document."""
-        return json.loads(self.out)
-
-    @property
-    def said(self) -> str:
-        """Both outputs, with line ends of the terminal's width undone."""
-        return " ".join(f"{self.out} {self.err}".split())
 
 
 @dataclass
@@ -65,8 +48,13 @@ class Product:
         text = settings if isinstance(settings, str) else to_toml(settings)
         self.config.write_text(text, encoding="utf-8")
 
+    def ask(self, *arguments: str, **environment: str) -> Ran:
+        """Run one command in this process: the same, a second quicker."""
+        environment = {"DRAINBOARD_CONFIG": str(self.config), **self.environment, **environment}
+        return command(*arguments, folder=self.folder, **environment)
+
     def run(self, *arguments: str, **environment: str) -> Ran:
-        """Run one command to its end."""
+        """Run one command to its end, as a process."""
         done = subprocess.run(
             [*COMMAND, *arguments],
             cwd=self.folder,
@@ -87,7 +75,7 @@ class Product:
 
     def gate(self, drain: str, *arguments: str) -> Ran:
         """Ask the gate with ``--json``."""
-        return self.run("gate", drain, "--json", *arguments)
+        return self.ask("gate", drain, "--json", *arguments)
 
     @contextlib.contextmanager
     def serve(self, *arguments: str, **environment: str) -> Iterator[httpx.Client]:

@@ -11,7 +11,9 @@ from app.facts.types import CheckpointFacts, Departure, Leaf
 T0 = datetime(2026, 11, 30, 12, tzinfo=UTC)
 
 
-def checkpoint(name: str, parent: str | None, source: str = "loop", *, step: int = 0, **more: object) -> CheckpointFacts:
+def checkpoint(
+    name: str, parent: str | None, source: str = "loop", *, step: int = 0, **more: object
+) -> CheckpointFacts:
     found = CheckpointFacts(
         id=name,
         parent_id=parent,

@@ -40,7 +40,9 @@ MAX_HISTORY = 200
 HISTORY_PAGE = 10
 STOPPED = "stopped"  # the code of the failure after ``stop``
 _GRAPH_NOT_FOUND = re.compile(r"^Graph .{1,300} not found", re.DOTALL)
-_ACTIVE: tuple[Literal["running", "pending"], ...] = ("running", "pending")
+_THREAD_NOT_FOUND = re.compile(r"^Thread\b", re.DOTALL)
+# Pending first: a run that starts between the two questions is then in both answers, not in neither.
+_ACTIVE: tuple[Literal["running", "pending"], ...] = ("pending", "running")
 _PASSING = frozenset({408, 425, 502, 503, 504})
 _ATTEMPTS = 4
 _LONGEST_WAIT = 30.0
@@ -113,7 +115,7 @@ class AgentServer:
         self._gate = asyncio.Semaphore(concurrency)
         self.requests = 0
         self.throttled = 0
-        self._stopped = False
+        self._stopped = asyncio.Event()
         self._failed_in_a_row = 0
         self.has_storage: bool | None = None
         self.has_count: bool | None = None
@@ -126,7 +128,7 @@ class AgentServer:
 
     def stop(self) -> None:
         """Ask nothing more: what still wants to ask fails, so that a poll ends soon and on its own terms."""
-        self._stopped = True
+        self._stopped.set()
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -152,10 +154,13 @@ class AgentServer:
             page = await self._whole(partial(self._client.assistants.search, limit=MAX_ASSISTANTS, offset=offset))
             if not isinstance(page, list):
                 raise self._nonsense()
+            before = len(chosen) + len(names)
             for raw in page:
-                _choose(chosen, names, raw)
+                if not _choose(chosen, names, raw):
+                    raise self._nonsense()  # dropping it would read as a graph that is no longer deployed
             offset += len(page)
-            if len(page) < MAX_ASSISTANTS:
+            new = len(chosen) + len(names) > before
+            if len(page) < MAX_ASSISTANTS or not new:
                 graphs = tuple(Assistant(graph, assistant) for graph, (_, assistant) in sorted(chosen.items()))
                 return Deployed(graphs, names)
 
@@ -294,7 +299,7 @@ class AgentServer:
             raw = await self._ask(lambda: self._client.http.get(f"/threads/{thread_id}/storage"))
             facts = reduce_storage(raw, self.reading)
         except _Refused as refused:
-            if refused.status == httpx.codes.NOT_IMPLEMENTED:
+            if refused.status == httpx.codes.NOT_IMPLEMENTED or refused.no_such_route:
                 self.has_storage = False
             return None
         except (_Passing, _Nonsense, Malformed):
@@ -322,7 +327,7 @@ class AgentServer:
 
     async def _once(self, call: Callable[[], Awaitable[Any]]) -> Any:
         async with self._gate, self._limiter:
-            if self._stopped:
+            if self._stopped.is_set():
                 raise SourceError("Drainboard is stopping.", code=STOPPED)
             self.requests += 1
             try:
@@ -353,7 +358,12 @@ class AgentServer:
             )
         if status in _PASSING:
             return _Passing(f"{self._where} answered {status}. Look at the server's own log.", status=status)
-        return _Refused(status, graph_not_found=_says_graph_not_found(response))
+        detail = _detail(response)
+        return _Refused(
+            status,
+            graph_not_found=_GRAPH_NOT_FOUND.match(detail) is not None,
+            no_such_route=status == httpx.codes.NOT_FOUND and _THREAD_NOT_FOUND.match(detail) is None,
+        )
 
     def _source_error(self, refused: "_Refused") -> SourceError:
         if refused.status >= httpx.codes.INTERNAL_SERVER_ERROR:
@@ -372,16 +382,17 @@ class AgentServer:
 
     @property
     def _where(self) -> str:
-        return f"{self._name} ({_without_secrets(self._url)})"
+        return f"{self._name} ({without_secrets(self._url)})"
 
 
 class _Refused(Exception):
     """The server answered, with a status that will not pass by itself."""
 
-    def __init__(self, status: int, *, graph_not_found: bool) -> None:
+    def __init__(self, status: int, *, graph_not_found: bool, no_such_route: bool) -> None:
         super().__init__(status)
         self.status = status
         self.graph_not_found = graph_not_found
+        self.no_such_route = no_such_route
 
 
 class _Passing(SourceError):
@@ -416,14 +427,14 @@ def _retry_after(response: httpx.Response) -> float | None:
         return None
 
 
-def _says_graph_not_found(response: httpx.Response) -> bool:
-    """Whether a 404 is about the graph, not the thread. The body is looked at here and dropped."""
+def _detail(response: httpx.Response) -> str:
+    """What a refusal says, to tell two kinds of 404 apart. It is looked at here and dropped."""
     try:
         body = orjson.loads(response.content)
     except (orjson.JSONDecodeError, httpx.ResponseNotRead):
-        return False
+        return ""
     detail = body.get("detail") if isinstance(body, dict) else None
-    return isinstance(detail, str) and _GRAPH_NOT_FOUND.match(detail) is not None
+    return detail if isinstance(detail, str) else ""
 
 
 def _limiter(requests_per_minute: int) -> AsyncLimiter:
@@ -432,26 +443,28 @@ def _limiter(requests_per_minute: int) -> AsyncLimiter:
     return AsyncLimiter(per_second, 1) if per_second >= 1 else AsyncLimiter(1, 1 / per_second)
 
 
-def _choose(chosen: dict[str, tuple[bool, str]], names: dict[str, str], raw: object) -> None:
-    """Keep the server's own assistant of a graph, else the one with the lowest id; and names that people gave."""
+def _choose(chosen: dict[str, tuple[bool, str]], names: dict[str, str], raw: object) -> bool:
+    """Keep the server's own assistant of a graph, else the one with the lowest id; and names that people gave. False: the
+    item could not be understood."""
     if not isinstance(raw, dict):
-        return
+        return False
     graph, assistant, metadata = raw.get("graph_id"), raw.get("assistant_id"), raw.get("metadata")
     if not isinstance(graph, str) or not isinstance(assistant, str):
-        return
+        return False
     made_by_system = isinstance(metadata, dict) and metadata.get("created_by") == "system"
     if (name := _short(raw.get("name"))) and len(names) < MAX_NAMES:
         names[assistant] = name
     candidate = (not made_by_system, assistant)
     if graph not in chosen or candidate < chosen[graph]:
         chosen[graph] = candidate
+    return True
 
 
 def _short(raw: object) -> str | None:
     return raw[:80] if isinstance(raw, str) else None
 
 
-def _without_secrets(url: str) -> str:
+def without_secrets(url: str) -> str:
     """The address without a password or a query, for a sentence."""
     parsed = httpx.URL(url)
     return str(parsed.copy_with(username=None, password=None, query=None, fragment=None)).rstrip("/")

@@ -27,6 +27,7 @@ from app.facts.types import (
 
 _CANCELLED = "CancelledError"
 _SENDS = "__pregel_tasks"
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _PLUMBING = re.compile(r"^(__|branch:|join:)")
 MAX_METADATA = 200
 
@@ -76,10 +77,12 @@ def reduce_row(raw: object, reading: Reading) -> RowFacts:
 def reduce_state(raw: object, reading: Reading) -> StateFacts:
     """The answer of ``GET /threads/{id}/state?subgraphs=true``, down through its subgraphs."""
     state = _mapping(raw, "thread state")
+    if not {"values", "next", "tasks"} <= state.keys() or not {"checkpoint", "checkpoint_id"} & state.keys():
+        raise Malformed("the thread state lacks its parts")  # else it would look like a thread that never ran
     checkpoint_id = _checkpoint_id(state)
     metadata = state.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
-    source = identifier(metadata.get("source"), limit=40)
+    source = _known_source(metadata.get("source"))
     step = metadata.get("step")
     seen = _Seen([], [], {}, set())
     _walk(state, prefix="", ns="", source=source, seen=seen)
@@ -95,7 +98,7 @@ def reduce_state(raw: object, reading: Reading) -> StateFacts:
         shape=reading.shape(state.get("values")) if checkpoint_id is not None else None,
         heads=seen.heads,
         finished=frozenset(seen.finished),
-        run_id=identifier(metadata.get("run_id")),
+        run_id=_uuid(metadata.get("run_id")),
     )
 
 
@@ -131,10 +134,10 @@ def _checkpoint(state: Mapping[str, Any]) -> CheckpointFacts:
     return CheckpointFacts(
         id=_text(_checkpoint_id(state), "checkpoint id"),
         parent_id=_parent_id(state),
-        source=identifier(metadata.get("source"), limit=40),
+        source=_known_source(metadata.get("source")),
         step=step if isinstance(step, int) and not isinstance(step, bool) else None,
         graph_id=identifier(metadata.get("graph_id")),
-        run_id=identifier(metadata.get("run_id")),
+        run_id=_uuid(metadata.get("run_id")),
         created_at=_maybe_time(state.get("created_at")),
         results=frozenset(str(task.get("id")) for task in tasks if task.get("result") is not None),
     )
@@ -268,7 +271,17 @@ def _cause(interrupts: int, failed: str | None, source: str | None) -> Cause:
 
 def _source(state: Mapping[str, Any]) -> str | None:
     metadata = state.get("metadata")
-    return identifier(metadata.get("source"), limit=40) if isinstance(metadata, Mapping) else None
+    return _known_source(metadata.get("source")) if isinstance(metadata, Mapping) else None
+
+
+def _known_source(raw: object) -> str | None:
+    """How a checkpoint came about, in LangGraph's own words; metadata is the caller's too, so no other word is kept."""
+    return raw if isinstance(raw, str) and raw in ("input", "loop", "update", "fork") else None
+
+
+def _uuid(raw: object) -> str | None:
+    """An id that looks like one; metadata is the caller's too."""
+    return raw if isinstance(raw, str) and _UUID.fullmatch(raw) else None
 
 
 def _checkpoint_id(state: Mapping[str, Any]) -> str | None:
@@ -304,7 +317,7 @@ def _scalar(value: object) -> str:
     """An allow-listed metadata value as text. Lists and objects are not kept."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return str(value)[:MAX_METADATA] if isinstance(value, (str, int, float)) else ""
+    return str(value).replace("\0", "")[:MAX_METADATA] if isinstance(value, (str, int, float)) else ""
 
 
 def _mapping(raw: object, what: str) -> Mapping[str, Any]:
@@ -336,6 +349,6 @@ def _maybe_time(raw: object) -> datetime | None:
         return None
     try:
         found = datetime.fromisoformat(raw)
-    except ValueError:
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):
         return None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
