@@ -37,29 +37,38 @@ class Database:
                 "database_url is not a database's address. Use sqlite+aiosqlite:///drainboard.db or postgresql+psycopg://…"
             ) from None
         self._writer = asyncio.Lock()
+        self._was_tried = not self.is_sqlite
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:
         """A consistent look."""
         try:
+            await self._try()
             async with self.engine.connect() as connection:
                 yield connection
                 await connection.rollback()
-        except (DBAPIError, OSError) as error:
+        except (DBAPIError, OSError, sqlite3.Error) as error:
             raise _store_error(error) from None
 
     @asynccontextmanager
     async def write(self) -> AsyncIterator[AsyncConnection]:
         """A transaction that commits at its end. On SQLite one at a time in this process."""
         try:
+            await self._try()
             if self.is_sqlite:
                 async with self._writer, self.engine.execution_options(write=True).begin() as connection:
                     yield connection
             else:
                 async with self.engine.begin() as connection:
                     yield connection
-        except (DBAPIError, OSError) as error:
+        except (DBAPIError, OSError, sqlite3.Error) as error:
             raise _store_error(error) from None
+
+    async def _try(self) -> None:
+        """Open a SQLite file once without aiosqlite, whose thread would outlive a failure to open."""
+        if not self._was_tried:
+            await asyncio.to_thread(_try_sqlite, make_url(self.url).database)
+            self._was_tried = True
 
     async def close(self) -> None:
         """Give the connections back."""
@@ -68,8 +77,7 @@ class Database:
     async def upgrade(self) -> None:
         """Bring the schema to the newest revision; nothing happens when it is there already."""
         try:
-            if self.is_sqlite:
-                await asyncio.to_thread(_try_sqlite, make_url(self.url).database)
+            await self._try()
             async with self.engine.connect() as connection:
                 current = await connection.run_sync(_current_revision)
                 await connection.rollback()

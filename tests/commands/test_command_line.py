@@ -771,12 +771,14 @@ def test_rows_that_are_no_threads_are_incomplete_and_no_verdict(tmp_path: Path) 
 
 
 def test_a_poll_of_a_server_that_forgets_it_ends(tmp_path: Path) -> None:
+    ours = {"x-drainboard": "0"}
+
     def answer(request: str) -> Answer:
         if request.startswith("POST"):
-            return Answer(202, b'{"poll": 7}')
+            return Answer(202, b'{"poll": 7}', headers=ours)
         if "/polls/" in request:
-            return Answer(404, b'{"error": {"code": "not_found", "message": "There is no poll 7."}}')
-        return Answer(200, b'{"items": [{"name": "real"}]}')
+            return Answer(404, b'{"error": {"code": "not_found", "message": "There is no poll 7."}}', headers=ours)
+        return Answer(200, b'{"items": [{"name": "real"}]}', headers=ours)
 
     with stand_in(answer) as server:
         text, data = _ask(tmp_path, server.url, "poll")
