@@ -348,8 +348,8 @@ def _checks(evidence: Evidence, standing: list[Reason], now: datetime) -> Iterat
     )
     fresh = ("source_failed", "never_swept", "sweep_incomplete", "sweep_stale", "scan_stale")
     yield check("complete sweep", (*fresh, "mass_disappearance", "canary_missing"), looked)
-    blocking = tuple(found.value for found in Disposition if found.group == "blocking")
-    yield check("nothing blocks", blocking, f"0 of {threads(evidence.size)} block.")
+    how_many = f"{evidence.blocking:,} of {threads(evidence.size)} block."
+    yield Check("nothing blocks", "fail" if evidence.blocking else "pass", how_many, evidence.as_of)
     unknown = (*sorted({*evidence.unknowns, "idle_unverified"}), "empty_population")
     yield check("nothing unknown", unknown, "Every thread could be judged.")
     if evidence.deployed:

@@ -14,7 +14,7 @@ from typing import Literal
 
 from sqlalchemy import ColumnElement, and_, or_
 
-from app.clock import utc_now
+from app.clock import monotonic, utc_now
 from app.drains.service import Drains, GreenNeed, Round
 from app.errors import SourceError, StoreError, Throttled
 from app.facts.topology import UNREADABLE
@@ -31,6 +31,7 @@ from app.sources.agent_server.reduce import Reading
 
 LEASE = timedelta(seconds=60)
 HEARTBEAT = 15.0
+TELL_EVERY = 5.0  # seconds between two lines about a long poll
 OVERLAP = timedelta(seconds=5)
 BATCH = 200
 LEAST_MASS = 20
@@ -62,8 +63,9 @@ class Poll:
     seen: int = 0
     expected: int | None = None
     watermark: datetime | None = None
-    moved_ids: set[str] = field(default_factory=set)
+    moved_ids: set[str] = field(default_factory=set)  # of a scan
     asked: bool = False
+    told_at: float = field(default_factory=monotonic)
     revision_held: bool = False  # the graphs were looked at again at the end, or nothing was read
     assistants: dict[str, str] = field(default_factory=dict)
     capabilities: dict[str, bool | str | None] = field(default_factory=dict)
@@ -215,6 +217,7 @@ class Poller:
             await self._sweep(poll, readings)
         else:
             await self._scan(poll, readings, down_to=poll.watermark)
+        await self._read_again(poll, readings)  # after a sweep's reconciling: what is read by id was not thereby listed
         for need in await self._drains.unblocked(poll.deployment_id, utc_now()):
             await self._read_for_green(poll, readings, need)
         if readings.done:
@@ -337,7 +340,6 @@ class Poller:
             await self._take_in(poll, readings, rows, thorough=False)
         if poll.kind == "scan":
             poll.seen = walk.seen
-        await self._read_again(poll, readings)
         poll.watermark = walk.newest or down_to
         for reason in walk.reasons:
             poll.miss(reason)
@@ -375,7 +377,7 @@ class Poller:
                 unmoved.append(row.thread_id)
             else:
                 calls.append(readings.row_only(row, before, utc_now()))
-            if before is None or moved(row, before):
+            if poll.kind == "scan" and (before is None or moved(row, before)):
                 poll.moved_ids.add(row.thread_id)
         threads = await gather(calls)
         async with self._store.database.write() as connection:
@@ -531,6 +533,16 @@ class Poller:
     # -- bookkeeping ---------------------------------------------------------------------------------------------
 
     async def _progress(self, poll: Poll, readings: Readings) -> None:
+        if monotonic() - poll.told_at >= TELL_EVERY:
+            poll.told_at = monotonic()
+            log.info(
+                "poll.progress",
+                deployment=self.settings.name,
+                poll=poll.id,
+                seen=poll.seen,
+                expected=poll.expected,
+                states_read=readings.done,
+            )
         async with self._store.database.write() as connection:
             await writes.update_poll(
                 connection,
