@@ -19,13 +19,13 @@ Ask = Callable[..., Any]
 Open = Callable[..., "Watched"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright, contextlib.closing(launch(playwright)) as found:
         yield found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     """A real Drainboard on a real Agent Server, once its second drain is drained."""
     product = Product(tmp_path_factory.mktemp("browser"))
@@ -35,7 +35,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
         yield client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def ask(demo: httpx.Client) -> Ask:
     """The JSON API of the demo."""
 
@@ -101,7 +101,7 @@ def _failed(watched: Watched, url: str, failure: str | None) -> None:
         watched.complaints.append(f"{url}: {failure}")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def pages(ask: Ask) -> dict[str, tuple[str, int]]:
     """Every page of the demo by name: its path and its status."""
     blocking = ask("/drains/drop-await-approval/threads")["items"][0]["thread_id"]
