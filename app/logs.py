@@ -22,7 +22,7 @@ def configure(level: str = "info", *, as_json: bool = False) -> None:
             else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),  # the stream of now, not of when this was called
         cache_logger_on_first_use=False,
     )
     stamina.instrumentation.set_on_retry_hooks([])  # they would log beside us, with an exception's text

@@ -168,6 +168,7 @@ def upgrade() -> None:
     sa.Column('state_read_at', sa.DateTime(timezone=True), nullable=True),
     sa.Column('reading_is_current', sa.Boolean(), nullable=False),
     sa.Column('gone_at', sa.DateTime(timezone=True), nullable=True),
+    sa.Column('was_waiting', sa.Boolean(), nullable=False),
     sa.Column('metadata', sa.JSON(), nullable=False),
     sa.Column('detail', sa.JSON(), nullable=False),
     sa.ForeignKeyConstraint(['deployment_id'], ['deployment.id'], name=op.f('fk_thread_deployment_id'), ondelete='CASCADE'),

@@ -5,7 +5,7 @@ how many threads are in it. Nothing here is ever clear by default: what was not 
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from app.drains.spec import Policy, Target
@@ -79,6 +79,7 @@ class WorkLeaf:
     failed: bool = False
     inside_unseen: bool = False
     scheduled: bool = True  # False: pending by proof or memory only, the deployed graph does not schedule it
+    sent: bool = False  # by ``Send``: what it was sent does not show
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ class Routes:
 class Subject:
     """A class of threads that look the same to every rule.
 
-    ``shape`` is the row's, or the state's where the row has no values (None: nobody saw it). ``revision_id``: the graph
+    ``shape`` is the row's, ``state_shape`` what was read since (None: nobody saw it). ``revision_id``: the graph
     revision that the state was read under. ``reading_is_current``: a running thread's state was read within the
     drain's ``max_age`` from a run that writes checkpoints as it goes. ``routes`` None: storage was not read since.
     """
@@ -113,13 +114,15 @@ class Subject:
     revision_id: int | None
     reading_is_current: bool
     routes: Routes | None
+    state_shape: Shape | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
     """What the rules need beside a subject.
 
-    ``revision_nodes``: the paths of every revision. ``waiting``: nodes that are a join or deferred in any revision of the
+    ``revision_nodes`` and ``revision_fields``: the paths and the state fields of every revision.
+    ``waiting``: nodes that are a join or deferred in any revision of the
     drain's graph. ``find``: a field's fact in a shape, however its name was kept.
     """
 
@@ -129,6 +132,7 @@ class Rules:
     find: Callable[[Mapping[str, FieldFact], str], FieldFact | None]
     policy: Policy
     newest_versions: Mapping[str, int]
+    revision_fields: Mapping[int, Collection[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +180,9 @@ def _for_target(subject: Subject, target: Target, rules: Rules) -> Finding:
         case "node":
             return _node(subject, target.name, rules)
         case "rename":
-            return _field(subject, lambda shape: _rename(shape, target, rules))
+            return _field(subject, target, rules, lambda shape: _rename(shape, target, rules))
         case "version":
-            return _field(subject, lambda shape: _version(shape, target, rules))
+            return _field(subject, target, rules, lambda shape: _version(shape, target, rules))
         case _:
             return Finding(Disposition.UNREAD, "not_evaluated")
 
@@ -195,9 +199,8 @@ def _node(subject: Subject, node: str, rules: Rules) -> Finding:
     if subject.condition is Condition.PRESUMED_SETTLED or not _read_with(subject, node, rules):
         settled = subject.condition in (Condition.SETTLED, Condition.PRESUMED_SETTLED)
         return _unknown(Disposition.PRESUMED if settled else Disposition.UNREAD)
-    if subject.condition is Condition.RUNNING:
-        unseen = not subject.reading_is_current or _inside_unseen(subject, node)
-        return _unknown(Disposition.RUNNING_UNSEEN) if unseen else Finding(Disposition.UNAFFECTED)
+    if subject.condition is Condition.RUNNING and (not subject.reading_is_current or _inside_unseen(subject, node)):
+        return _unknown(Disposition.RUNNING_UNSEEN)
     if subject.work.half_step:
         return Finding(Disposition.MAY_HOLD_TARGET, "half_step_unseen")
     if _inside_unseen(subject, node) or _may_wait(subject, node, rules):
@@ -249,18 +252,31 @@ def _last(path: str) -> str:
 # -- fields --------------------------------------------------------------------------------------------------------
 
 
-def _field(subject: Subject, rule: Callable[[Shape], Finding]) -> Finding:
-    """Judge by shape. What blocks blocks, whatever could not be seen beside it."""
-    if subject.shape is None:
+def _field(subject: Subject, target: Target, rules: Rules, rule: Callable[[Shape], Finding]) -> Finding:
+    """Judge by what row and state hold, the worst of both. What blocks blocks, whatever could not be seen beside it."""
+    shapes = [shape for shape in (subject.shape, subject.state_shape) if shape is not None]
+    if not shapes:
         return _unknown(Disposition.UNREAD)
-    found = rule(subject.shape)
+    found = min((rule(shape) for shape in shapes), key=lambda finding: finding.disposition.rank)
     if found.disposition.group == "blocking":
         return found
-    if subject.condition is Condition.UNREAD:
+    if subject.condition in (Condition.UNREAD, Condition.LOST, Condition.STRANDED):
+        return _unknown(Disposition.UNREAD)  # its head holds more than the deployed graph shows
+    if subject.shape is None and not _declares(subject, target.name, rules):
         return _unknown(Disposition.UNREAD)
     if subject.condition is Condition.RUNNING and not subject.reading_is_current:
         return _unknown(Disposition.RUNNING_UNSEEN)
+    if subject.work.half_step:
+        return Finding(Disposition.MAY_HOLD_TARGET, "half_step_unseen")
+    if any(leaf.sent for leaf in subject.work.leaves):
+        return Finding(Disposition.MAY_HOLD_TARGET, "deferred_unseen")
     return found
+
+
+def _declares(subject: Subject, name: str, rules: Rules) -> bool:
+    """Whether the revision that a state was read under shows a field: it declares it, or it declares none at all."""
+    fields = rules.revision_fields.get(subject.revision_id or -1)
+    return fields is not None and (not fields or name in fields)
 
 
 def _rename(shape: Shape, target: Target, rules: Rules) -> Finding:

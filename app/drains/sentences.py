@@ -96,6 +96,14 @@ def unknown_sentence(code: str, *, count: int | None, part: str = "", **details:
     match code:
         case "source_failed":
             return _failed(details["source"], details["deployment"])
+        case "target_not_deployed" if part == "field":
+            hidden = names(details["fields"])
+            return (
+                f"{hidden} is not in the deployed graph's state, so threads that hold it do not show. "
+                "Deploy it again until the drain is finished."
+            )
+        case "intake_unseen" if part == "future":
+            return "Intake closes at a later time only; until then new threads may enter the target."
         case "idle_unverified" if part == "elsewhere":
             n = threads(count or 0)
             return f"{n} idle under another graph and not looked at yet; work of this graph may wait there."

@@ -82,7 +82,8 @@ class Drains:
         spec = spec_of(drain, self._deployment(drain.deployment))
         digest = spec.criteria_digest()
         same = known is not None and known.criteria_digest == digest and known.deployment_id == deployment_id
-        observes = spec.phase != "additive"
+        observes = spec.phase not in ("additive", "closed")
+        starts = observes and (known is None or known.closed_at is not None or known.observing_since is None)
         values: dict[str, Any] = {
             "name": spec.name,
             "deployment_id": deployment_id,
@@ -91,10 +92,10 @@ class Drains:
             "managed_by_file": True,
             "created_at": now,
             "criteria_version": 1 if known is None else known.criteria_version + (not same),
-            "observing_since": (known.observing_since if known else None) or (now if observes else None),
+            "observing_since": now if starts else known.observing_since if known is not None and observes else None,
             "closed_at": now if spec.phase == "closed" else None,
         }
-        if not same:
+        if not same or starts:  # what was proved was about something else, or nobody looked meanwhile
             values |= {
                 "holds_since": None,
                 "fell_at": None,
@@ -205,7 +206,7 @@ class Drains:
             after = after_a_hit(before, arrivals=arrivals > 0, as_of=round_.as_of)
         if await self._fell_at_deploy(connection, look, revisions):
             after = replace(after, fell_at=now, holds_since=None, sweeps=0)
-        was_drained = await self._was_drained(connection, look, round_.poll_id, now)
+        was_drained = await self._was_drained(connection, look, round_, now)
         after = replace(after, removed_at=_removed_at(look.spec, revisions, after, was_drained=was_drained, now=now))
         evidence = replace(await self._evidence(connection, look, None, now), soak=after)
         answer = decide(evidence, now)
@@ -240,12 +241,18 @@ class Drains:
         touched = _touched_at(look.spec, revisions, since=last[0].evaluated_at) is not None
         return touched or not all(_deployed(look.spec, revisions).values())
 
-    async def _was_drained(self, connection: AsyncConnection, look: _Look, poll_id: int, now: datetime) -> bool:
-        """Whether the drain was drained until just before this poll: by its last answer, on evidence still fresh."""
+    async def _was_drained(self, connection: AsyncConnection, look: _Look, round_: "Round", now: datetime) -> bool:
+        """Whether the drain was drained until the target went: by its last answer, on evidence still fresh, and with no
+        thread that moved since, which may have entered before it went."""
         last = await reads.list_evaluations(connection, look.row.id, limit=1)
-        seen = await reads.find_complete_before(connection, look.row.deployment_id, poll_id)
+        seen = await reads.find_complete_before(connection, look.row.deployment_id, round_.poll_id)
         drained = bool(last) and last[0].verdict == Verdict.DRAINED.value
-        return drained and seen is not None and now - seen.started_at <= look.spec.policy.max_age
+        if not drained or last[0].criteria_version != look.row.criteria_version or round_.watermark is None:
+            return False
+        if seen is None or now - seen.started_at > look.spec.policy.max_age:
+            return False
+        moved = and_(look.population, reads.is_alive(), tables.thread.c.updated_at > round_.watermark)
+        return await reads.count_threads(connection, look.row.deployment_id, moved) == 0
 
     async def _store_answer(self, connection: AsyncConnection, row: Any, answer: Answer, poll_id: int) -> None:
         last = await reads.list_evaluations(connection, row.id, limit=1)
@@ -320,6 +327,7 @@ class Drains:
             population=reads.in_population(spec.graph, metadata=spec.metadata, created_before=spec.created_before),
             rules=Rules(
                 revision_nodes=_revision_nodes(revisions, spec, row.removed_at),
+                revision_fields={found.id: frozenset(found.fields) for found in revisions},
                 joins=frozenset(node for found in revisions if found.graph == spec.graph for node in found.joins),
                 deferred=frozenset(node for found in revisions if found.graph == spec.graph for node in found.deferred),
                 find=names.find,
@@ -344,6 +352,7 @@ class Drains:
             condition=Condition(key.condition),
             work=Work(tuple(WorkLeaf(*leaf) for leaf in work["leaves"]), work["half_step"]),
             shape=dictionaries.shapes.get(key.shape_id) if key.shape_id is not None else None,
+            state_shape=dictionaries.shapes.get(key.state_shape_id) if key.state_shape_id is not None else None,
             revision_id=key.revision_id,
             reading_is_current=key.is_current,
             routes=None
@@ -361,11 +370,11 @@ class Drains:
         revisions = await reads.list_revisions(connection, row.deployment_id)
         alarms = await reads.list_alarms(connection, row.deployment_id, spec.deployment)
         closed_at = _closed_at(spec, row)
-        leaks = unseen = 0
+        leaks = fresh_leaks = unseen = 0
         if closed_at is not None and spec.nodes:
-            leaks, unseen = await self._count_intake(connection, look, closed_at)
+            fresh_leaks, unseen = await self._count_intake(connection, look, closed_at)
             if row.leaking_since is not None:
-                leaks += await reads.count_leaks(connection, row.id, closed_at=closed_at, since=row.leaking_since)
+                leaks = await reads.count_leaks(connection, row.id, closed_at=closed_at, since=row.leaking_since)
         dispositions: Counter[Disposition] = Counter()
         by_target: dict[str, Counter[Disposition]] = {target.label: Counter() for target in spec.targets}
         unknowns: Counter[str] = Counter()
@@ -390,6 +399,11 @@ class Drains:
             unknowns=unknowns,
             deployed=_deployed(spec, revisions),
             leaks=leaks,
+            fresh_leaks=fresh_leaks,
+            intake_is_open=closed_at is not None and closed_at > now,
+            hidden_fields=_hidden_fields(spec, revisions),
+            graph_was_seen=any(found.graph == spec.graph for found in revisions),
+            of_graph=await self._count_of_graph(connection, look),
             intake_unseen=unseen,
             unread_elsewhere=await self._count_unread_elsewhere(connection, look),
             alarms={alarm.code: alarm.count for alarm in alarms if alarm.code in ALARMS_THAT_WITHHOLD},
@@ -401,6 +415,11 @@ class Drains:
             requests_per_minute=deployment.requests_per_minute,
             max_age=max_age,
         )
+
+    async def _count_of_graph(self, connection: AsyncConnection, look: _Look) -> int:
+        """Live threads that really ran under the graph: those without a graph do not show that it is the right one."""
+        where = and_(look.population, reads.is_alive(), reads.has_graph())
+        return await reads.count_threads(connection, look.row.deployment_id, where)
 
     async def _count_unread_elsewhere(self, connection: AsyncConnection, look: _Look) -> int:
         if not look.spec.nodes:
@@ -467,12 +486,14 @@ class Drains:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The poll that just ended, as a drain sees it. ``as_of``: when it began."""
+    """The poll that just ended, as a drain sees it. ``as_of``: when it began. ``watermark``: the newest change, in the
+    server's time, that the complete poll before it had seen."""
 
     poll_id: int
     is_sweep: bool
     is_complete: bool
     as_of: datetime
+    watermark: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -609,6 +630,14 @@ def _deployed(spec: DrainSpec, revisions: Iterable[RevisionSummary]) -> dict[str
     return {node: node in current for node in spec.nodes}
 
 
+def _hidden_fields(spec: DrainSpec, revisions: Iterable[RevisionSummary]) -> tuple[str, ...]:
+    """Fields to be removed that the deployed graph's state does not have. A graph that declares none shows all."""
+    current = [found for found in revisions if found.graph == spec.graph and found.vanished_at is None]
+    declared = {field for found in current for field in found.fields}
+    wanted = sorted({target.name for target in spec.targets if target.kind in ("rename", "version")})
+    return tuple(name for name in wanted if declared and name not in declared)
+
+
 def _revision_nodes(
     revisions: Iterable[RevisionSummary], spec: DrainSpec, removed_at: datetime | None
 ) -> dict[int, frozenset[str]]:
@@ -676,17 +705,19 @@ def _configured(deployment: DeploymentSettings) -> frozenset[str]:
     return frozenset(found)
 
 
-def _need(look: _Look, revisions: Iterable[RevisionSummary]) -> GreenNeed:
+def _need(look: _Look, revisions: Sequence[RevisionSummary]) -> GreenNeed:
     population = and_(look.population, reads.is_alive())
     table = tables.thread
     nodes = set(look.spec.nodes)
-    idle = storage = recheck = None
+    seen = [found.id for found in revisions]
+    idle: ColumnElement[bool] | None = and_(population, reads.is_unverified_idle(seen))
+    storage = recheck = None
     if nodes:
         able = [revision for revision, has in look.rules.revision_nodes.items() if nodes <= set(has)]
         idle = or_(and_(population, reads.is_unverified_idle(able)), _elsewhere(look.spec))
-        recheck = and_(
-            population, table.c.revision_id.in_([found.id for found in revisions if found.vanished_at is None])
-        )
+        current = [found for found in revisions if found.vanished_at is None]
+        if all(found is True for found in _deployed(look.spec, current).values()):
+            recheck = and_(population, table.c.graph_id.in_([found.graph for found in current]))
         ran = and_(population, table.c.condition != Condition.NEVER_RAN.value, table.c.routes_id.is_(None))
         waiting = {node for node in look.rules.joins | look.rules.deferred if any(at_or_below(node, n) for n in nodes)}
         closed_at = _closed_at(look.spec, look.row)

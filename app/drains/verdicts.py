@@ -43,7 +43,10 @@ class Evidence:
     ``last_sweep`` is the newest finished sweep, ``complete_sweep`` the newest complete one, ``complete_scan`` the newest
     complete poll of either kind. ``dispositions`` add up to the population; ``by_target`` counts blocking ones only;
     ``unknowns`` counts unknown threads by reason code. ``deployed``: per node target. ``leaks``: threads created after
-    intake closed that entered a target since ``leaking_since``. ``intake_unseen``: threads created since then that nothing
+    intake closed that entered a target since ``leaking_since``; ``fresh_leaks``: those that no poll has recorded yet.
+    ``intake_is_open``: it closes in the future only. ``graph_was_seen``: some revision of the graph is known.
+    ``hidden_fields``: fields to be removed that the deployed graph does not show, so that nobody sees who holds them.
+    ``of_graph``: live threads that name a graph. ``intake_unseen``: threads created since then that nothing
     shows not to have entered. ``unread_elsewhere``: idle threads that last ran under another graph, whose head, which may
     be this graph's, was not read yet.
     """
@@ -60,7 +63,12 @@ class Evidence:
     unknowns: Mapping[str, int]
     deployed: Mapping[str, bool | None]
     leaks: int
+    fresh_leaks: int
+    intake_is_open: bool
     intake_unseen: int
+    graph_was_seen: bool
+    hidden_fields: tuple[str, ...]
+    of_graph: int
     unread_elsewhere: int
     alarms: Mapping[str, int | None]
     oldest: OldestBlocker | None
@@ -165,8 +173,8 @@ def _blocked(evidence: Evidence) -> Iterator[Reason]:
                 threads=f"/api/v1/drains/{evidence.spec.name}/threads?disposition={found.value}",
             )
     soaked = _hold_reached(evidence) and evidence.soak.sweeps >= evidence.spec.policy.soak_sweeps
-    if evidence.leaks and not soaked:
-        yield _block(evidence, "leaking", evidence.leaks)
+    if evidence.fresh_leaks or (evidence.leaks and not soaked):
+        yield _block(evidence, "leaking", evidence.leaks + evidence.fresh_leaks)
     if evidence.soak.regressed_since is not None and not soaked:
         yield _block(evidence, "regressed", None)
 
@@ -181,7 +189,8 @@ def _block(evidence: Evidence, code: str, count: int | None) -> Reason:
 
 def _unknown(evidence: Evidence, now: datetime) -> Iterator[Reason]:
     details = {
-        "targets": evidence.spec.nodes,
+        "targets": evidence.spec.nodes or [target.name for target in evidence.spec.targets],
+        "fields": evidence.hidden_fields,
         "max_age": evidence.effective_max_age,
         "sweep_max_age": evidence.spec.policy.sweep_max_age,
         "requests_per_minute": evidence.requests_per_minute,
@@ -214,11 +223,10 @@ def _proofs(evidence: Evidence, now: datetime) -> Iterator[tuple[str, int | None
         if code in evidence.alarms:
             yield code, evidence.alarms[code]
     live = evidence.size - evidence.dispositions.get(Disposition.GONE, 0)
-    if evidence.complete_sweep is not None and live <= 0:
+    if evidence.complete_sweep is not None and min(live, evidence.of_graph) <= 0:
         yield "empty_population", evidence.size
     yield from sorted((code, count) for code, count in evidence.unknowns.items() if count)
-    if any(deployed is not True for deployed in evidence.deployed.values()) and evidence.soak.removed_at is None:
-        yield "target_not_deployed", None
+    yield from _unseen_targets(evidence)
     if evidence.unread_elsewhere:
         yield "idle_unverified:elsewhere", evidence.unread_elsewhere
     if evidence.soak.fell_at is not None:
@@ -231,6 +239,16 @@ def _proofs(evidence: Evidence, now: datetime) -> Iterator[tuple[str, int | None
         _hold_reached(evidence) and evidence.soak.sweeps >= evidence.spec.policy.soak_sweeps
     ):
         yield "soaking", None
+
+
+def _unseen_targets(evidence: Evidence) -> Iterator[tuple[str, int | None]]:
+    missing = any(deployed is not True for deployed in evidence.deployed.values()) and evidence.soak.removed_at is None
+    if missing or not evidence.graph_was_seen:
+        yield "target_not_deployed", None
+    elif evidence.hidden_fields:
+        yield "target_not_deployed:field", None
+    if evidence.intake_is_open:
+        yield "intake_unseen:future", None
 
 
 def _freshness(evidence: Evidence, now: datetime) -> Iterator[tuple[str, int | None]]:
@@ -352,7 +370,7 @@ def _checks(evidence: Evidence, standing: list[Reason], now: datetime) -> Iterat
     yield Check("nothing blocks", "fail" if evidence.blocking else "pass", how_many, evidence.as_of)
     unknown = (*sorted({*evidence.unknowns, "idle_unverified"}), "empty_population")
     yield check("nothing unknown", unknown, "Every thread could be judged.")
-    if evidence.deployed:
+    if evidence.deployed or evidence.hidden_fields or not evidence.graph_was_seen:
         yield check("target deployed", ("target_not_deployed",), _deployed_sentence(evidence))
     else:
         yield Check("target deployed", "not_needed", "Field targets are judged by what is stored.")

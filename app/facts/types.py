@@ -140,7 +140,7 @@ class Leaf:
     ``ns`` is the checkpoint namespace that holds the task, ``checkpoint_id`` the checkpoint of that namespace.
     ``inside_unseen``: the task has a subgraph whose own place could not be seen, so any node below may be pending.
     ``error_class`` is set when the task carries an error ("error" when its class is not an identifier). ``lost``: it left
-    without being done, and nobody has acknowledged that.
+    without being done, and nobody has acknowledged that. ``sent``: made by ``Send``, whose payload does not show.
     """
 
     node: str
@@ -153,6 +153,7 @@ class Leaf:
     inside_unseen: bool = False
     source: LeafSource = LeafSource.STATE
     lost: bool = False
+    sent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,3 +315,4 @@ class ThreadFacts:
     stuck: bool = False
     gone_at: datetime | None = None
     departed: tuple[Departed, ...] = ()
+    head_graph: str | None = None

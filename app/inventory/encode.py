@@ -71,7 +71,7 @@ def work_to_json(facts: ThreadFacts) -> Json:
     """What is pending on a thread, as its dictionary entry: each distinct leaf once, without ids."""
     leaves = sorted(
         {
-            (leaf.node, leaf.error_class is not None, leaf.inside_unseen, leaf.source is LeafSource.STATE)
+            (leaf.node, leaf.error_class is not None, leaf.inside_unseen, leaf.source is LeafSource.STATE, leaf.sent)
             for leaf in facts.leaves
         }
     )
@@ -160,6 +160,7 @@ def thread_from_row(row: Mapping[str, Any], shapes: Mapping[int, Shape], routes:
         storage=_storage(routes.get(row["routes_id"]), detail["checkpoints"]),
         stuck=row["stuck"],
         gone_at=row["gone_at"],
+        head_graph=row["head_graph_id"] if detail["state"] is None else None,
     )
 
 

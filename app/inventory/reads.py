@@ -5,12 +5,12 @@ import binascii
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, case, false, func, literal, or_, select, true
+from sqlalchemy import ColumnElement, Select, and_, case, false, func, literal, null, or_, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import BadRequest
@@ -260,10 +260,16 @@ def is_of_graph(graph: str) -> ColumnElement[bool]:
     return or_(_thread.c.graph_id == graph, _thread.c.head_graph_id == graph, nowhere)
 
 
+def has_graph() -> ColumnElement[bool]:
+    """Threads that name a graph, by row or by head."""
+    return or_(_thread.c.graph_id.is_not(None), _thread.c.head_graph_id.is_not(None))
+
+
 def may_belong(graph: str, *, metadata: Mapping[str, str], created_before: datetime | None) -> ColumnElement[bool]:
     """Idle threads that last ran under another graph and whose head nobody has read: their work may be this graph's, since
     a run under another graph can "succeed", write nothing, and leave the work where it was."""
-    unread = and_(_thread.c.condition == Condition.PRESUMED_SETTLED.value, _thread.c.head_graph_id.is_(None))
+    conditions = [Condition.PRESUMED_SETTLED.value, Condition.UNREAD.value]
+    unread = and_(_thread.c.condition.in_(conditions), _thread.c.head_graph_id.is_(None))
     return and_(unread, _thread.c.graph_id != graph, *_selected(metadata, created_before))
 
 
@@ -279,6 +285,11 @@ def has_not_arrived(drain_id: int) -> ColumnElement[bool]:
     """Threads that were not recorded as having entered a target of the drain."""
     table = tables.arrival
     return _thread.c.thread_id.not_in(select(table.c.thread_id).where(table.c.drain_id == drain_id))
+
+
+def vanished_since(when: datetime) -> ColumnElement[bool]:
+    """Tombstones of threads that were not settled when last seen, made since then."""
+    return and_(_thread.c.condition == Condition.GONE.value, _thread.c.was_waiting, _thread.c.gone_at >= when)
 
 
 def is_settled_before(when: datetime) -> ColumnElement[bool]:
@@ -339,6 +350,7 @@ class SubjectKey:
     condition: str
     work_id: int
     shape_id: int | None
+    state_shape_id: int | None
     revision_id: int | None
     is_current: bool
     routes_id: int | None
@@ -375,6 +387,12 @@ def _shape_id() -> ColumnElement[int | None]:
     return case((busy, _thread.c.state_shape_id), else_=func.coalesce(_thread.c.row_shape_id, _thread.c.state_shape_id))
 
 
+def _row_shape_id() -> ColumnElement[int | None]:
+    """The row's shape. A running thread's row has old values or none: there only the state counts, where it was read."""
+    busy = and_(_thread.c.status == Status.BUSY.value, _thread.c.state_shape_id.is_not(None))
+    return case((busy, null()), else_=_thread.c.row_shape_id)
+
+
 def _is_current(cutoff: datetime) -> ColumnElement[bool]:
     read = and_(_thread.c.reading_is_current, _thread.c.state_read_at >= cutoff)
     return case((read, true()), else_=false())
@@ -384,11 +402,16 @@ def _key_columns(cutoff: datetime) -> tuple[ColumnElement[Any], ...]:
     return (
         _thread.c.condition,
         _thread.c.work_id,
-        _shape_id(),
+        _row_shape_id(),
+        _thread.c.state_shape_id,
         _thread.c.revision_id,
         _is_current(cutoff),
         _thread.c.routes_id,
     )
+
+
+def _key(row: Any) -> SubjectKey:
+    return SubjectKey(row.k0, row.k1, row.k2, row.k3, row.k4, bool(row.k5), row.k6)
 
 
 async def count_subjects(
@@ -401,10 +424,7 @@ async def count_subjects(
         .where(_thread.c.deployment_id == deployment_id, population)
         .group_by(*columns)
     )
-    return [
-        SubjectCount(SubjectKey(row.k0, row.k1, row.k2, row.k3, bool(row.k4), row.k5), row.n, row.oldest)
-        for row in await connection.execute(query)
-    ]
+    return [SubjectCount(_key(row), row.n, row.oldest) for row in await connection.execute(query)]
 
 
 def looks_like(keys: Iterable[SubjectKey], *, cutoff: datetime) -> ColumnElement[bool]:
@@ -412,7 +432,7 @@ def looks_like(keys: Iterable[SubjectKey], *, cutoff: datetime) -> ColumnElement
     columns = _key_columns(cutoff)
     parts = []
     for key in keys:
-        wanted = (key.condition, key.work_id, key.shape_id, key.revision_id, key.is_current, key.routes_id)
+        wanted = astuple(key)
         parts.append(
             and_(
                 *(
@@ -478,7 +498,7 @@ async def list_subject_threads(
     items = [
         SubjectThread(
             row.thread_id,
-            SubjectKey(row.k0, row.k1, row.k2, row.k3, bool(row.k4), row.k5),
+            _key(row),
             row.status,
             row.assistant_id,
             row.created_at,
@@ -780,7 +800,7 @@ async def find_thread(
             )
         )
     ).one()
-    key = SubjectKey(row.k0, row.k1, row.k2, row.k3, bool(row.k4), row.k5)
+    key = _key(row)
     return found[thread_id], dictionaries.works[key.work_id], key
 
 

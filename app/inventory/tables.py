@@ -156,6 +156,7 @@ thread = Table(
     Column("state_read_at", UtcDateTime),
     Column("reading_is_current", Boolean, nullable=False, default=False),
     Column("gone_at", UtcDateTime),
+    Column("was_waiting", Boolean, nullable=False, default=False),  # of a tombstone: not settled when last seen
     Column("metadata", JSON, nullable=False, default=dict),
     Column("detail", JSON, nullable=False, default=dict),  # leaves, interrupts, checkpoint, runs: ids, never values
     Index("ix_thread_deployment_id_updated_at", "deployment_id", "updated_at", "thread_id"),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Table, and_, delete, func, insert, or_, select, update
+from sqlalchemy import Table, and_, case, delete, false, func, insert, or_, select, true, update
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -302,7 +302,8 @@ async def _thread_values(
         "condition": facts.condition.value,
         "stuck": facts.stuck,
         "graph_id": row.graph_id,
-        "head_graph_id": state.graph_id if state else None,
+        "head_graph_id": state.graph_id if state else facts.head_graph,
+        "was_waiting": facts.condition is Condition.GONE and bool(facts.leaves),
         "assistant_id": row.assistant_id,
         "created_at": row.created_at,
         "updated_at": row.updated_at,
@@ -346,13 +347,19 @@ async def mark_seen(
 async def mark_gone(
     connection: AsyncConnection, deployment_id: int, thread_ids: Sequence[str], *, now: datetime
 ) -> None:
-    """Threads that the server says do not exist. What was known of them stays."""
+    """Threads that the server says do not exist. What was known of them stays, and whether they were waiting."""
     table = tables.thread
+    rested = [Condition.SETTLED.value, Condition.PRESUMED_SETTLED.value, Condition.NEVER_RAN.value]
+    waited = case(
+        (table.c.condition == Condition.GONE.value, table.c.was_waiting),
+        (table.c.condition.in_(rested), false()),
+        else_=true(),
+    )
     for start in range(0, len(thread_ids), 500):
         await connection.execute(
             update(table)
             .where(table.c.deployment_id == deployment_id, table.c.thread_id.in_(thread_ids[start : start + 500]))
-            .values(condition=Condition.GONE.value, gone_at=now, stuck=False)
+            .values(condition=Condition.GONE.value, gone_at=now, stuck=False, was_waiting=waited)
         )
         leaves = tables.observation
         await connection.execute(

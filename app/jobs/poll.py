@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from sqlalchemy import ColumnElement, and_, or_
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.clock import monotonic, utc_now
 from app.drains.service import Drains, GreenNeed, Round
@@ -33,9 +34,12 @@ LEASE = timedelta(seconds=60)
 HEARTBEAT = 15.0
 TELL_EVERY = 5.0  # seconds between two lines about a long poll
 OVERLAP = timedelta(seconds=5)
+AHEAD = timedelta(minutes=10)  # how far two clocks may differ
 BATCH = 200
 LEAST_MASS = 20
 MASS_SHARE = 0.05
+LEAST_ALL = 8  # of so many, nearly all at once are a wiped store as well
+ALL_SHARE = 0.9
 LEAST_DIFFERENCE = 5
 COUNT_SHARE = 0.01
 ALARM_CONDITIONS = {
@@ -63,6 +67,7 @@ class Poll:
     seen: int = 0
     expected: int | None = None
     watermark: datetime | None = None
+    began_from: datetime | None = None
     moved_ids: set[str] = field(default_factory=set)  # of a scan
     asked: bool = False
     told_at: float = field(default_factory=monotonic)
@@ -111,13 +116,14 @@ class Poller:
 
     async def _begin(self, deployment_id: int, *, full: bool) -> Poll:
         now = utc_now()
-        async with self._store.database.write() as connection:
+        async with self._writing() as connection:
             row = await reads.find_deployment(connection, self.settings.name)
             swept = await reads.find_latest_poll(connection, deployment_id, kinds=("sweep",), states=("complete",))
             sweep = full or swept is None or row is None or row.sweep_wanted_at is not None or row.watermark is None
             kind: Literal["sweep", "scan"] = "sweep" if sweep else "scan"
             poll_id = await writes.begin_poll(connection, deployment_id, kind=kind, now=now)
-        return Poll(poll_id, deployment_id, kind, now, watermark=row.watermark if row is not None else None)
+        watermark = row.watermark if row is not None else None
+        return Poll(poll_id, deployment_id, kind, now, watermark=watermark, began_from=watermark)
 
     async def _guarded(self, poll: Poll) -> SourceError | StoreError | None:
         """Run the poll; a failure of the source is an outcome, and what was seen until then is kept."""
@@ -142,7 +148,7 @@ class Poller:
         complete = not poll.reasons
         state = "complete" if complete else "incomplete" if poll.asked else "failed"
         self._store.dictionaries(poll.deployment_id).forget() if failure else None
-        async with self._store.database.write() as connection:
+        async with self._writing() as connection:
             if not poll.revision_held:
                 await writes.distrust_readings(connection, poll.deployment_id, since=poll.started_at)
             await self._raise_alarms(connection, poll, complete, now)
@@ -179,7 +185,13 @@ class Poller:
                 threads_expected=poll.expected,
                 reasons=reasons,
             )
-            round_ = Round(poll.id, is_sweep=poll.kind == "sweep", is_complete=complete, as_of=poll.started_at)
+            round_ = Round(
+                poll.id,
+                is_sweep=poll.kind == "sweep",
+                is_complete=complete,
+                as_of=poll.started_at,
+                watermark=poll.began_from,
+            )
             await self._drains.after_poll(connection, poll.deployment_id, round_, now)
         log.info(
             "poll.finished",
@@ -268,14 +280,14 @@ class Poller:
             if await self._same_as(current, assistants, await self._watched_graphs(poll)):
                 return
             poll.kind = "sweep"
-            async with self._store.database.write() as connection:
+            async with self._writing() as connection:
                 await writes.update_poll(connection, poll.id, kind="sweep")
         found = await gather(self._server.topology(assistant) for assistant in assistants)
         broken = sorted(topology.graph_id for topology in found if topology.xray_hash == UNREADABLE)
         if broken:
             sentence = f"The drawing of {', '.join(broken)} cannot be read, so its nodes are not known."
             poll.alarms["graph_unreadable"] = (sentence[:500], len(broken))
-        async with self._store.database.write() as connection:
+        async with self._writing() as connection:
             changed = await writes.keep_revisions(connection, poll.deployment_id, found, now=utc_now())
         if changed:
             log.info("deploy.noticed", deployment=self.settings.name, poll=poll.id)
@@ -287,7 +299,7 @@ class Poller:
         same = await self._same_as(current, again, set(current)) if set(again) == set(assistants) else False
         if not same:
             poll.miss("deployed_meanwhile")
-            async with self._store.database.write() as connection:
+            async with self._writing() as connection:
                 await writes.distrust_readings(connection, poll.deployment_id, since=poll.started_at)
 
     async def _current_revisions(self, poll: Poll) -> dict[str, RevisionSummary]:
@@ -341,6 +353,9 @@ class Poller:
         if poll.kind == "scan":
             poll.seen = walk.seen
         poll.watermark = walk.newest or down_to
+        if poll.watermark is not None and poll.watermark > utc_now() + AHEAD:
+            # A time that is not yet would hide every change until it comes: go on from a time that is surely past.
+            poll.watermark = poll.started_at - AHEAD
         for reason in walk.reasons:
             poll.miss(reason)
 
@@ -380,7 +395,7 @@ class Poller:
             if poll.kind == "scan" and (before is None or moved(row, before)):
                 poll.moved_ids.add(row.thread_id)
         threads = await gather(calls)
-        async with self._store.database.write() as connection:
+        async with self._writing() as connection:
             await writes.upsert_threads(connection, dictionaries, threads, poll_id=poll.id)
             await writes.mark_seen(connection, poll.deployment_id, unmoved, poll_id=poll.id, now=utc_now())
         poll.seen += len(rows) if poll.kind == "sweep" and thorough else 0
@@ -388,14 +403,7 @@ class Poller:
 
     async def _reconcile(self, poll: Poll, readings: Readings) -> None:
         """Ask by id for every thread that is remembered and was not listed: gone, or hidden from the listing."""
-        async with self._store.database.read() as connection:
-            waiting = await reads.count_threads(connection, poll.deployment_id, reads.was_not_settled())
-            unseen_waiting = await reads.count_threads(
-                connection,
-                poll.deployment_id,
-                and_(reads.was_not_settled(), tables.thread.c.seen_poll_id < poll.id),
-            )
-        hidden = gone = 0
+        hidden = 0
         after = ""
         while True:
             async with self._store.database.read() as connection:
@@ -408,9 +416,9 @@ class Poller:
             rows = dict(zip(ids, await gather(self._server.thread(one) for one in ids), strict=True))
             missing = [one for one, row in rows.items() if row is None]
             there = [row for row in rows.values() if row is not None]
-            gone, hidden = gone + len(missing), hidden + len(there)
+            hidden += len(there)
             await self._take_in(poll, readings, there, thorough=False)
-            async with self._store.database.write() as connection:
+            async with self._writing() as connection:
                 await writes.mark_gone(connection, poll.deployment_id, missing, now=utc_now())
         hidden += await self._missing_canaries(poll)
         if hidden:
@@ -418,11 +426,24 @@ class Poller:
                 f"{hidden} threads can be read by id but are not listed. Does the key see every thread?",
                 hidden,
             )
-        if unseen_waiting > max(LEAST_MASS, MASS_SHARE * waiting) and gone:
+        await self._notice_disappearance(poll)
+
+    async def _notice_disappearance(self, poll: Poll) -> None:
+        """Count the tombstones of threads that were not settled, made since the last complete sweep by whatever poll: a
+        repointed address, another key or a wiped store take many, or all, at once."""
+        async with self._store.database.read() as connection:
+            swept = await reads.find_latest_poll(connection, poll.deployment_id, kinds=("sweep",), states=("complete",))
+            if swept is None:
+                return
+            gone = await reads.count_threads(connection, poll.deployment_id, reads.vanished_since(swept.started_at))
+            left = await reads.count_threads(connection, poll.deployment_id, reads.was_not_settled())
+        many = gone > max(LEAST_MASS, MASS_SHARE * (gone + left))
+        nearly_all = gone >= LEAST_ALL and gone >= ALL_SHARE * (gone + left)
+        if many or nearly_all:
             poll.alarms["mass_disappearance"] = (
-                f"{unseen_waiting} of {waiting} threads that were not settled vanished between two sweeps. "
+                f"{gone} of {gone + left} threads that were not settled vanished between two sweeps. "
                 "Is it still the same server, key and store?",
-                unseen_waiting,
+                gone,
             )
 
     async def _name_the_stranded(self, poll: Poll, readings: Readings) -> None:
@@ -525,7 +546,7 @@ class Poller:
             yield list(known.values())
 
     async def _write(self, poll: Poll, readings: Readings, threads: Sequence[ThreadFacts]) -> None:
-        async with self._store.database.write() as connection:
+        async with self._writing() as connection:
             dictionaries = self._store.dictionaries(poll.deployment_id)
             await writes.upsert_threads(connection, dictionaries, threads, poll_id=poll.id)
         await self._progress(poll, readings)
@@ -543,7 +564,7 @@ class Poller:
                 expected=poll.expected,
                 states_read=readings.done,
             )
-        async with self._store.database.write() as connection:
+        async with self._writing() as connection:
             await writes.update_poll(
                 connection,
                 poll.id,
@@ -553,8 +574,8 @@ class Poller:
                 states_wanted=readings.wanted,
             )
 
-    async def _raise_alarms(self, connection: object, poll: Poll, complete: bool, now: datetime) -> None:
-        counts = await reads.count_by(connection, poll.deployment_id, "condition")  # type: ignore[arg-type]
+    async def _raise_alarms(self, connection: AsyncConnection, poll: Poll, complete: bool, now: datetime) -> None:
+        counts = await reads.count_by(connection, poll.deployment_id, "condition")
         found = dict(poll.alarms)
         for condition, sentence in ALARM_CONDITIONS.items():
             if count := counts.get(condition.value, 0):
@@ -568,7 +589,19 @@ class Poller:
                 if poll.kind == "sweep"
                 else []
             )
-        await writes.keep_alarms(connection, poll.deployment_id, found, clear=list(clear), now=now)  # type: ignore[arg-type]
+        await writes.keep_alarms(connection, poll.deployment_id, found, clear=list(clear), now=now)
+
+    @contextlib.asynccontextmanager
+    async def _writing(self) -> AsyncIterator[AsyncConnection]:
+        """A transaction of this poll: only while the lock is ours, so that a poller that hung writes nothing stale."""
+        async with self._store.database.write() as connection:
+            row = await reads.find_deployment(connection, self.settings.name)
+            held = row is not None and await writes.take_lock(
+                connection, row.id, holder=self._holder, now=utc_now(), lease=LEASE
+            )
+            if not held:
+                raise StoreError(_REASONS["lease_lost"], code="lease_lost")
+            yield connection
 
     @contextlib.asynccontextmanager
     async def _lock(self) -> AsyncIterator[int]:

@@ -63,7 +63,7 @@ class Readings:
         if not thorough:
             return False
         if known.condition is Condition.SETTLED:
-            return not self._proved_settled(known)
+            return row.shape is None or not self._proved_settled(known)
         return known.condition not in (Condition.PRESUMED_SETTLED, Condition.NEVER_RAN) or may_hold_work(row, known)
 
     def _proved_settled(self, known: ThreadFacts) -> bool:
@@ -83,7 +83,9 @@ class Readings:
         if known is not None and not moved(row, known) and known.condition is not Condition.GONE:
             return replace(known, row=row, seen_at=now)
         judged = judge_unread(row, known)
-        return ThreadFacts(row=row, seen_at=now, condition=judged.condition, leaves=judged.leaves)
+        return ThreadFacts(
+            row=row, seen_at=now, condition=judged.condition, leaves=judged.leaves, head_graph=_head_graph(row, known)
+        )
 
     async def read(
         self, row: RowFacts, known: ThreadFacts | None, *, with_runs: bool = False, with_storage: bool = False
@@ -195,6 +197,7 @@ class Readings:
             failures=failures,
             gone_at=read_at if judged.condition is Condition.GONE else None,
             departed=_deleted(known) if judged.condition is Condition.GONE else (),
+            head_graph=_head_graph(row, known),
         )
 
     async def _still_the_same(self, row: RowFacts) -> bool:
@@ -207,6 +210,15 @@ class Readings:
         graph = row.graph_id or state.graph_id
         found = self.current.get(graph) if graph is not None else None
         return found.id if found is not None else None
+
+
+def _head_graph(row: RowFacts, known: ThreadFacts | None) -> str | None:
+    """The graph that a head may belong to although the row names another: what was last known of it."""
+    if known is None:
+        return None
+    if known.state is not None and known.state.graph_id is not None:
+        return known.state.graph_id
+    return known.head_graph or (known.row.graph_id if known.row.graph_id != row.graph_id else None)
 
 
 def _deleted(known: ThreadFacts | None) -> tuple[Departed, ...]:

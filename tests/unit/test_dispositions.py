@@ -140,7 +140,41 @@ PRESENT, EMPTY, NULL = "Jane", "", None
 )
 @pytest.mark.parametrize("condition", [C.SETTLED, C.PRESUMED_SETTLED, C.PARKED, C.FAILED, C.UNPLACED, C.STRANDED])
 def test_a_rename(values: dict[str, object], disposition: Disposition, condition: Condition) -> None:
-    assert of(subject(condition, shape=shape(values)), RENAME_TARGET)[0] is disposition
+    found = of(subject(condition, shape=shape(values)), RENAME_TARGET)[0]
+    hides = condition is C.STRANDED and disposition.group != "blocking"  # its head holds more than is shown
+    assert found is (D.UNREAD if hides else disposition)
+
+
+@pytest.mark.parametrize("condition", [C.SETTLED, C.PARKED])
+def test_of_row_and_state_the_worse_counts(condition: Condition) -> None:
+    old, new = shape({"customer_name": "a"}), shape({"display_name": "a"})
+    assert of(subject(condition, shape=new, state_shape=old), RENAME_TARGET)[0] is D.HOLDS_OLD_FIELD
+    assert of(subject(condition, shape=old, state_shape=new), RENAME_TARGET)[0] is D.HOLDS_OLD_FIELD
+
+
+def test_a_state_says_nothing_of_a_field_that_its_graph_does_not_declare() -> None:
+    only_read = subject(C.PARKED, shape=None, state_shape=shape({}))
+    assert of(only_read, RENAME_TARGET, revision_fields={1: ("display_name",)})[0] is D.UNREAD
+    assert of(only_read, RENAME_TARGET, revision_fields={1: ("customer_name",)})[0] is D.NEITHER_FIELD
+
+
+@pytest.mark.parametrize(
+    "work", [Work((), half_step=True), Work((WorkLeaf("other", sent=True),))], ids=["half step", "sent"]
+)
+def test_what_a_half_step_or_a_send_holds_does_not_show(work: Work) -> None:
+    found = of(subject(C.PARKED, shape=shape({"display_name": "a"}), work=work), RENAME_TARGET)
+    assert found[0] is D.MAY_HOLD_TARGET
+
+
+@pytest.mark.parametrize("changes", [{"joins": frozenset({NODE})}, {"deferred": frozenset({NODE})}])
+def test_a_running_thread_may_hold_a_join_or_a_deferred_target(changes: dict[str, Any]) -> None:
+    running = subject(C.RUNNING, WorkLeaf("other"), reading_is_current=True)
+    assert of(running, **changes)[0] is D.MAY_HOLD_TARGET
+
+
+def test_a_running_thread_in_a_half_step_may_hold_the_target() -> None:
+    running = subject(C.RUNNING, reading_is_current=True, work=Work((WorkLeaf("other"),), half_step=True))
+    assert of(running)[0] is D.MAY_HOLD_TARGET
 
 
 def test_a_rename_with_neither_field_blocks_where_the_policy_says_so() -> None:

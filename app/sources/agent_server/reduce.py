@@ -4,18 +4,21 @@ Raises ``Malformed`` with a constant sentence when an answer has not the shape t
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from app.facts.privacy import Names, error_class, identifier, node_name, shape_of
+from app.facts.privacy import Names, compare, error_class, identifier, kind_of, node_name, shape_of
 from app.facts.topology import drawing_hash, reduce_topology
 from app.facts.types import (
+    Agreement,
     Cause,
     CheckpointFacts,
+    FieldFact,
     Interrupt,
     Leaf,
+    Presence,
     RowFacts,
     RunFacts,
     Shape,
@@ -52,6 +55,23 @@ class Reading:
         kept = {str(name): value for name, value in values.items()}
         return shape_of(kept, names=self.names, version_keys=self.version_keys, renames=self.renames)
 
+    def nested(self, values: object, inner: Sequence[Mapping[str, Any]]) -> Shape | None:
+        """The shape of a state with running subgraphs: fields of either, and a rename that is not done in one of them
+        counts as not done (``disagree``), whatever the others hold."""
+        root = self.shape(values)
+        if root is None or not inner:
+            return root
+        below = [found for one in inner if (found := self.shape(one)) is not None]
+        fields = {name: fact for shape in (*below, root) for name, fact in shape.fields.items()}
+        conflicts = dict(root.conflicts)
+        for one in inner:
+            for old, new in self.renames:
+                if old in one and (compare(one, old, new) is not Agreement.AGREE):
+                    present = FieldFact(Presence.PRESENT, kind_of(one[old]))
+                    fields |= {self.names.kept(old): present, self.names.kept(new): present}
+                    conflicts[f"{old}->{new}"] = Agreement.DISAGREE
+        return replace(root, fields=dict(sorted(fields.items())), conflicts=dict(sorted(conflicts.items())))
+
 
 def reduce_row(raw: object, reading: Reading) -> RowFacts:
     """One row of ``threads.search``, or of ``GET /threads/{id}``."""
@@ -84,7 +104,7 @@ def reduce_state(raw: object, reading: Reading) -> StateFacts:
     metadata = metadata if isinstance(metadata, Mapping) else {}
     source = _known_source(metadata.get("source"))
     step = metadata.get("step")
-    seen = _Seen([], [], {}, set())
+    seen = _Seen([], [], {}, set(), [])
     _walk(state, prefix="", ns="", source=source, seen=seen)
     return StateFacts(
         checkpoint_id=checkpoint_id,
@@ -95,7 +115,7 @@ def reduce_state(raw: object, reading: Reading) -> StateFacts:
         graph_id=identifier(metadata.get("graph_id")),
         leaves=tuple(seen.leaves),
         unapplied=tuple(sorted(seen.unapplied)),
-        shape=reading.shape(state.get("values")) if checkpoint_id is not None else None,
+        shape=reading.nested(state.get("values"), seen.inner_values) if checkpoint_id is not None else None,
         heads=seen.heads,
         finished=frozenset(seen.finished),
         run_id=_uuid(metadata.get("run_id")),
@@ -207,6 +227,7 @@ class _Seen:
     unapplied: list[str]
     heads: dict[str, str]
     finished: set[str]
+    inner_values: list[Mapping[str, Any]]
 
 
 def _walk(state: Mapping[str, Any], *, prefix: str, ns: str, source: str | None, seen: _Seen) -> None:
@@ -236,6 +257,8 @@ def _walk_inside(task: Mapping[str, Any], name: str, path: str, ns: str, seen: _
     if not isinstance(inner, Mapping) or _checkpoint_id(inner) is None:
         return False
     before = len(seen.leaves)
+    if isinstance(inner.get("values"), Mapping):
+        seen.inner_values.append(inner["values"])
     inner_ns = f"{ns}|{name}:{task.get('id')}" if ns else f"{name}:{task.get('id')}"
     _walk(inner, prefix=f"{path}/", ns=inner_ns, source=_source(inner), seen=seen)
     return len(seen.leaves) > before
@@ -257,6 +280,7 @@ def _leaf(task: Mapping[str, Any], path: str, ns: str, state: Mapping[str, Any],
         interrupts=count,
         error_class=None if failed == _CANCELLED else failed,
         cause=_cause(count, failed, source),
+        sent=isinstance(task.get("path"), list) and task["path"][:1] == ["__pregel_push"],
         inside_unseen=begun or (isinstance(task.get("checkpoint"), Mapping) and not isinstance(inner, Mapping)),
     )
 
