@@ -424,7 +424,14 @@ class Drains:
     async def _count_unread_elsewhere(self, connection: AsyncConnection, look: _Look) -> int:
         if not look.spec.nodes:
             return 0
-        return await reads.count_threads(connection, look.row.deployment_id, _elsewhere(look.spec))
+        deployment_id, where = look.row.deployment_id, _elsewhere(look.spec)
+        count = 0
+        for found in await reads.count_subjects(connection, deployment_id, where, cutoff=look.cutoff):
+            subject = self._subject(deployment_id, found.key)
+            routes_tell = subject.condition is Condition.GRAPH_MISSING and _shown_not_entered(subject)
+            if not routes_tell or any(_entered(subject, node) for node in look.spec.nodes):
+                count += found.count
+        return count
 
     async def _count_intake(self, connection: AsyncConnection, look: _Look, closed_at: datetime) -> tuple[int, int]:
         """Of the threads created after intake closed: those that entered and are not recorded yet (a poll is running),
@@ -714,17 +721,21 @@ def _need(look: _Look, revisions: Sequence[RevisionSummary]) -> GreenNeed:
     storage = recheck = None
     if nodes:
         able = [revision for revision, has in look.rules.revision_nodes.items() if nodes <= set(has)]
-        idle = or_(and_(population, reads.is_unverified_idle(able)), _elsewhere(look.spec))
+        readable = table.c.condition != Condition.GRAPH_MISSING.value
+        idle = or_(and_(population, reads.is_unverified_idle(able)), and_(_elsewhere(look.spec), readable))
         current = [found for found in revisions if found.vanished_at is None]
         if all(found is True for found in _deployed(look.spec, current).values()):
             recheck = and_(population, table.c.graph_id.in_([found.graph for found in current]))
         ran = and_(population, table.c.condition != Condition.NEVER_RAN.value, table.c.routes_id.is_(None))
         waiting = {node for node in look.rules.joins | look.rules.deferred if any(at_or_below(node, n) for n in nodes)}
         closed_at = _closed_at(look.spec, look.row)
+        unreadable = and_(_elsewhere(look.spec), ~readable, table.c.routes_id.is_(None))
         if waiting:
-            storage = ran
-        elif closed_at is not None:
-            storage = and_(ran, table.c.created_at > closed_at)
+            storage = or_(ran, unreadable)
+        else:
+            storage = (
+                or_(and_(ran, table.c.created_at > closed_at), unreadable) if closed_at is not None else unreadable
+            )
     return GreenNeed(idle_heads=idle, recheck=recheck, busy=and_(population, table.c.status == "busy"), storage=storage)
 
 

@@ -266,9 +266,10 @@ def has_graph() -> ColumnElement[bool]:
 
 
 def may_belong(graph: str, *, metadata: Mapping[str, str], created_before: datetime | None) -> ColumnElement[bool]:
-    """Idle threads that last ran under another graph and whose head nobody has read: their work may be this graph's, since
-    a run under another graph can "succeed", write nothing, and leave the work where it was."""
-    conditions = [Condition.PRESUMED_SETTLED.value, Condition.UNREAD.value]
+    """Threads that last ran under another graph and whose head nobody has read, or can read since that graph is not
+    deployed: their work may be this graph's, since a run under another graph can "succeed", write nothing, and leave the
+    work where it was."""
+    conditions = [Condition.PRESUMED_SETTLED.value, Condition.UNREAD.value, Condition.GRAPH_MISSING.value]
     unread = and_(_thread.c.condition.in_(conditions), _thread.c.head_graph_id.is_(None))
     return and_(unread, _thread.c.graph_id != graph, *_selected(metadata, created_before))
 

@@ -100,7 +100,10 @@ class Readings:
         state = await self.server.state(row.thread_id)
         self.done += 1
         if isinstance(state, StateFailure):
-            return self._failed(row, known, state, read_at)
+            failed = self._failed(row, known, state, read_at)
+            if not with_storage or failed.condition is not Condition.GRAPH_MISSING:
+                return failed
+            return replace(failed, storage=await self.server.storage(row.thread_id))  # needs no graph
         judged = judge_state(
             row,
             state,
@@ -193,6 +196,7 @@ class Readings:
             condition=judged.condition,
             leaves=judged.leaves,
             state=known.state if known is not None and not moved(row, known) else None,
+            storage=known.storage if known is not None and not moved(row, known) else None,
             failure=failure,
             failures=failures,
             gone_at=read_at if judged.condition is Condition.GONE else None,
