@@ -22,11 +22,12 @@ from app.inventory.db import head_revision
 from app.jobs.dashboard import Dashboard
 from app.jobs.runtime import Runtime, open_runtime
 from app.logs import get_logger
+from app.places import STATIC
 from app.settings import Settings
 from app.version import VERSION
 from app.web import routes as web
 from app.web.errors import error_page
-from app.web.render import SECURITY_HEADERS, STATIC, Pages
+from app.web.render import SECURITY_HEADERS, Pages
 
 log = get_logger("http")
 

@@ -5,7 +5,6 @@ import contextlib
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -19,9 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from alembic import command
 from app.errors import StoreError
-
-ROOT = Path(__file__).resolve().parents[2]
-MIGRATIONS = ROOT / "alembic"
+from app.places import MIGRATIONS
 
 
 class Database:

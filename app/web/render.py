@@ -15,13 +15,11 @@ from jinja2.runtime import Context
 from jinja2_fragments import render_block
 from markupsafe import Markup, escape
 
+from app.clock import utc_now
+from app.places import STATIC, TEMPLATES
 from app.web import contexts, paths, words
 from app.web.contexts import ErrorPage, Page
 from app.web.graph_picture import REMOVED_LABEL
-
-ROOT = Path(__file__).parents[2]
-TEMPLATES = ROOT / "templates"
-STATIC = ROOT / "static"
 
 LIVE_BLOCK = "live"
 NOTICE_BLOCK = "notice"
@@ -53,7 +51,7 @@ class Pages:
         *,
         version: str,
         open_notice: bool = False,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Callable[[], datetime] = utc_now,
         templates_dir: Path = TEMPLATES,
         static_dir: Path = STATIC,
     ) -> None:
