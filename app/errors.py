@@ -36,13 +36,6 @@ class BadRequest(DrainboardError):
     status = 422
 
 
-class Conflict(DrainboardError):
-    """The thing exists and may not be changed this way."""
-
-    code = "conflict"
-    status = 409
-
-
 class Forbidden(DrainboardError):
     """This caller may not do this."""
 

@@ -150,6 +150,14 @@ class Standing:
     overall: Finding
     by_target: Mapping[str, Finding]
 
+    @property
+    def reasons(self) -> frozenset[str]:
+        """Every reason why it is not known, over all targets: accepting one of them must not hide another. Empty for what
+        blocks or is excluded."""
+        if self.overall.disposition.group in ("blocking", "excluded"):
+            return frozenset()
+        return frozenset(found.reason for found in self.by_target.values() if found.reason is not None)
+
 
 _REASONS = {
     Disposition.UNREAD: "threads_unread",

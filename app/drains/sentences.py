@@ -102,7 +102,7 @@ def unknown_sentence(code: str, *, count: int | None, part: str = "", **details:
                 f"{hidden} is not in the deployed graph's state, so threads that hold it do not show. "
                 "Deploy it again until the drain is finished."
             )
-        case "intake_unseen" if part == "future":
+        case "phase_not_observing" if part == "future":
             return "Intake closes at a later time only; until then new threads may enter the target."
         case "idle_unverified" if part == "elsewhere":
             n = threads(count or 0)

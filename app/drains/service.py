@@ -50,7 +50,7 @@ class _Look:
             key
             for key, standing in self.standings.items()
             if (wanted is None or standing.overall.disposition in wanted)
-            and (reason is None or standing.overall.reason == reason)
+            and (reason is None or reason in standing.reasons)
         ]
 
 
@@ -381,8 +381,8 @@ class Drains:
         for found in look.counts:
             standing = look.standings[found.key]
             dispositions[standing.overall.disposition] += found.count
-            if standing.overall.reason is not None and standing.overall.reason != "not_evaluated":
-                unknowns[standing.overall.reason] += found.count
+            for reason in standing.reasons - {"not_evaluated"}:
+                unknowns[reason] += found.count
             for label, finding in standing.by_target.items():
                 if finding.disposition.group == "blocking":
                     by_target[label][finding.disposition] += found.count

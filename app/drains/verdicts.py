@@ -248,7 +248,7 @@ def _unseen_targets(evidence: Evidence) -> Iterator[tuple[str, int | None]]:
     elif evidence.hidden_fields:
         yield "target_not_deployed:field", None
     if evidence.intake_is_open:
-        yield "intake_unseen:future", None
+        yield "phase_not_observing:future", None
 
 
 def _freshness(evidence: Evidence, now: datetime) -> Iterator[tuple[str, int | None]]:

@@ -70,7 +70,15 @@ async def test_intake_that_closes_later_is_still_open(board: Open, server: FakeA
     async with board(drains=[DRAIN | {"intake_closed_at": "2030-01-01T00:00:00Z"}]) as it:
         await it.poll(full=True)
         assert await it.verdict() == "unknown"
-        assert "intake_unseen" in await it.codes()
+        assert "phase_not_observing" in await it.codes()
+
+
+async def test_intake_that_closes_later_cannot_be_accepted(board: Open, server: FakeAgentServer) -> None:
+    server.settled(3)
+    policy = DRAIN["policy"] | {"accept": ["intake_unseen"]}
+    async with board(drains=[DRAIN | {"intake_closed_at": "2030-01-01T00:00:00Z", "policy": policy}]) as it:
+        await it.poll(full=True)
+        assert await it.verdict() == "unknown"
 
 
 async def test_a_drain_that_begins_to_observe_soaks_from_then_on(board: Open, server: FakeAgentServer) -> None:

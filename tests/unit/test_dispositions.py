@@ -341,3 +341,17 @@ def test_groups_follow_the_order_of_precedence() -> None:
     order = [found.group for found in Disposition]
     assert order == sorted(order, key=["excluded", "blocking", "unknown", "clear"].index)
     assert len({found.rank for found in Disposition}) == len(Disposition)
+
+
+def test_every_reason_of_every_target_counts_so_that_accepting_one_hides_no_other() -> None:
+    """The inner node may run unseen, the join may wait: one thread, two reasons."""
+    running = subject(C.RUNNING, WorkLeaf("nested", inside_unseen=True), reading_is_current=True)
+    targets = (target(), target("node", "nested/sub_wait"))
+    standing = judge(running, targets, rules(joins=frozenset({NODE})))
+    assert standing.overall.reason == "deferred_unseen"
+    assert standing.reasons == {"deferred_unseen", "running_unseen"}
+
+
+def test_what_blocks_has_no_reason_of_the_unknown() -> None:
+    parked = subject(C.PARKED, WorkLeaf(NODE), shape=None)
+    assert judge(parked, (target(), VERSION_TARGET), rules()).reasons == frozenset()
