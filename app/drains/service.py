@@ -103,7 +103,7 @@ class Drains:
                 "sweeps": 0,
                 "regressed_since": None,
                 "drained_at": None,
-                "removed_at": None,
+                "removed": {},
             }
             await writes.update_deployment(connection, deployment_id, sweep_wanted_at=now)
             if known is not None:
@@ -219,7 +219,7 @@ class Drains:
             sweeps=after.sweeps,
             regressed_since=after.regressed_since,
             drained_at=after.drained_at,
-            removed_at=after.removed_at,
+            removed=dict.fromkeys(look.spec.nodes, after.removed_at.isoformat()) if after.removed_at else {},
             fell_at=after.fell_at,
             leaking_since=after.leaking_since,
         )
@@ -326,7 +326,7 @@ class Drains:
             spec=spec,
             population=reads.in_population(spec.graph, metadata=spec.metadata, created_before=spec.created_before),
             rules=Rules(
-                revision_nodes=_revision_nodes(revisions, spec, row.removed_at),
+                revision_nodes=_revision_nodes(revisions, spec, _when_removed(row)),
                 revision_fields={found.id: frozenset(found.fields) for found in revisions},
                 joins=frozenset(node for found in revisions if found.graph == spec.graph for node in found.joins),
                 deferred=frozenset(node for found in revisions if found.graph == spec.graph for node in found.deferred),
@@ -602,8 +602,18 @@ def _blocking(row: reads.SubjectThread, standing: Standing, works: Mapping[int, 
 
 def _soak_of(row: Any) -> SoakState:
     return SoakState(
-        row.holds_since, row.sweeps, row.regressed_since, row.drained_at, row.removed_at, row.fell_at, row.leaking_since
+        row.holds_since,
+        row.sweeps,
+        row.regressed_since,
+        row.drained_at,
+        _when_removed(row),
+        row.fell_at,
+        row.leaking_since,
     )
+
+
+def _when_removed(row: Any) -> datetime | None:
+    return min((datetime.fromisoformat(when) for when in row.removed.values()), default=None)
 
 
 def _closed_at(spec: DrainSpec, row: Any) -> datetime | None:

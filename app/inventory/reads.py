@@ -492,7 +492,7 @@ async def list_subject_threads(
         *columns,
     ).where(_thread.c.deployment_id == deployment_id, where)
     if cursor is not None:
-        value, thread_id = _open_cursor(cursor, "since")
+        value, thread_id = open_cursor(cursor, "since")
         when = _cursor_time(value)
         query = query.where(or_(since > when, and_(since == when, _thread.c.thread_id > thread_id)))
     rows = list(await connection.execute(query.order_by(since, _thread.c.thread_id).limit(limit + 1)))
@@ -508,7 +508,7 @@ async def list_subject_threads(
         for row in rows[:limit]
     ]
     more = len(rows) > limit
-    return items, _close_cursor("since", items[-1].since.isoformat(), items[-1].thread_id) if more else None
+    return items, close_cursor("since", items[-1].since.isoformat(), items[-1].thread_id) if more else None
 
 
 async def list_drains(connection: AsyncConnection) -> list[Any]:
@@ -736,7 +736,7 @@ async def list_threads(
     column, descending = _SORTS[sort]
     query = select(_thread, _shape_id().label("shape_id")).where(where)
     if cursor is not None:
-        value, thread_id = _open_cursor(cursor, sort)
+        value, thread_id = open_cursor(cursor, sort)
         query = query.where(_after(column, value, thread_id, descending=descending))
     order = (column.desc(), _thread.c.thread_id.desc()) if descending else (column, _thread.c.thread_id)
     rows = list(await connection.execute(query.order_by(*order).limit(limit + 1)))
@@ -747,7 +747,7 @@ async def list_threads(
         return ThreadPage(items, None, total)
     key = getattr(last, column.name)
     return ThreadPage(
-        items, _close_cursor(sort, key.isoformat() if isinstance(key, datetime) else key, last.thread_id), total
+        items, close_cursor(sort, key.isoformat() if isinstance(key, datetime) else key, last.thread_id), total
     )
 
 
@@ -808,11 +808,13 @@ async def find_thread(
 # -- cursors -------------------------------------------------------------------------------------------------------
 
 
-def _close_cursor(sort: str, value: str, thread_id: str) -> str:
+def close_cursor(sort: str, value: str, thread_id: str) -> str:
+    """Where the next page of a list begins."""
     return base64.urlsafe_b64encode(json.dumps([sort, value, thread_id]).encode()).decode().rstrip("=")
 
 
-def _open_cursor(cursor: str, sort: str) -> tuple[str, str]:
+def open_cursor(cursor: str, sort: str) -> tuple[str, str]:
+    """The reverse. Raises ``BadRequest`` for a cursor of another list."""
     try:
         found = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
         was, value, thread_id = (str(part) for part in found)

@@ -202,7 +202,7 @@ drain = Table(
     Column("sweeps", Integer, nullable=False, default=0),
     Column("regressed_since", UtcDateTime),
     Column("drained_at", UtcDateTime),
-    Column("removed_at", UtcDateTime),
+    Column("removed", JSON, nullable=False, default=dict),  # node -> since when it may be gone: the drain was drained
     Column("fell_at", UtcDateTime),
     Column("leaking_since", UtcDateTime),
     Index("ix_drain_deployment_id", "deployment_id"),
@@ -244,5 +244,98 @@ alarm = Table(
     Column("first_seen_at", UtcDateTime, nullable=False),
     Column("last_seen_at", UtcDateTime, nullable=False),
     Column("cleared_at", UtcDateTime),
+    Column("acknowledged_at", UtcDateTime),
     Index("ix_alarm_deployment_id_code", "deployment_id", "code"),
+)
+
+
+# -- what people say about drains ----------------------------------------------------------------------------------
+
+
+def _drain_id(*, nullable: bool = False) -> Column[Any]:
+    return Column("drain_id", Integer, ForeignKey("drain.id", ondelete="CASCADE"), nullable=nullable)
+
+
+def _said() -> list[Column[Any]]:
+    """Who stands for it and why, until when, when and through which door it was said, and when it was taken back."""
+    return [
+        Column("owner", String(100), nullable=False),
+        Column("reason", String(500), nullable=False),
+        Column("until", UtcDateTime),
+        Column("created_at", UtcDateTime, nullable=False),
+        Column("actor", String(200), nullable=False),
+        Column("ended_at", UtcDateTime),
+    ]
+
+
+drain_version = Table(
+    "drain_version",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    _deployment_id(),
+    _drain_id(),
+    Column("version", Integer, nullable=False),
+    Column("spec", JSON, nullable=False),
+    Column("criteria_digest", String(24), nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("actor", String(200), nullable=False),
+    UniqueConstraint("drain_id", "version"),
+)
+
+waiver = Table(
+    "waiver",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    _deployment_id(),
+    _drain_id(),
+    Column("batch", String(32), nullable=False),  # what was said in one call
+    Column("thread_id", String(255), nullable=False),
+    Column("thread_created_at", UtcDateTime, nullable=False),  # the same id with another time is another thread
+    *_said(),
+    Index("ix_waiver_deployment_id_drain_id", "deployment_id", "drain_id", "thread_id"),
+)
+
+acknowledgement = Table(
+    "acknowledgement",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    _deployment_id(),
+    _drain_id(nullable=True),
+    Column("batch", String(32), nullable=False),
+    Column("thread_id", String(255)),
+    Column("tasks", JSON, nullable=False, default=list),  # ids of the leaves that were acknowledged
+    Column("code", String(40)),
+    *_said(),
+    Index("ix_acknowledgement_deployment_id_thread_id", "deployment_id", "thread_id"),
+)
+
+attestation = Table(
+    "attestation",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    _deployment_id(),
+    _drain_id(),
+    Column("name", String(200), nullable=False),
+    Column("owner", String(100), nullable=False),
+    Column("reason", String(500)),
+    Column("until", UtcDateTime),
+    Column("criteria_version", Integer, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("actor", String(200), nullable=False),
+    Column("ended_at", UtcDateTime),
+    Index("ix_attestation_drain_id", "drain_id"),
+)
+
+activity = Table(
+    "activity",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    Column("deployment_id", Integer, ForeignKey("deployment.id", ondelete="SET NULL")),
+    Column("at", UtcDateTime, nullable=False),
+    Column("actor", String(200), nullable=False),
+    Column("action", String(60), nullable=False),
+    Column("subject", String(200), nullable=False),
+    Column("detail", JSON, nullable=False, default=dict),  # names, ids and counts
+    Index("ix_activity_at", "at"),
+    Index("ix_activity_deployment_id_at", "deployment_id", "at"),
 )

@@ -271,3 +271,48 @@ class Evidence:
     index: Mapping[str, bool] | None = None
     drains: tuple[DrainMention, ...] = ()
     schema: str = field(default="drainboard.evidence/1")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What somebody said in one call: a waiver, an acknowledgement or an attestation.
+
+    ``id`` ends it again. ``count``: threads it names, of which ``thread_ids`` has the first 20. ``names``: the codes that
+    were acknowledged, or the attestations that were ticked.
+    """
+
+    id: str
+    kind: Literal["waiver", "acknowledgement", "attestation"]
+    owner: str
+    reason: str | None
+    until: datetime | None
+    created_at: datetime
+    actor: str
+    ended_at: datetime | None
+    count: int
+    thread_ids: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    criteria_version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CriteriaVersion:
+    """What a drain asked for from ``created_at`` on. ``spec``: the criteria as stored."""
+
+    version: int
+    spec: Mapping[str, object]
+    created_at: datetime
+    actor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """One line of the audit: who did what to what, and when. ``detail``: names, ids and counts."""
+
+    id: int
+    at: datetime
+    actor: str
+    action: str
+    subject: str
+    deployment: str | None
+    detail: Mapping[str, object]

@@ -1,0 +1,367 @@
+"""What people say about drains: criteria versions, waivers, acknowledgements, attestations, and the audit. Short writes and
+questions, in their own module since nothing of it comes from a server.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from sqlalchemy import ColumnElement, Select, Table, and_, exists, func, insert, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.inventory import tables
+from app.inventory.encode import Json
+from app.inventory.reads import close_cursor, open_cursor
+from app.inventory.views import Activity, CriteriaVersion, Said
+
+IDS_SHOWN = 20
+CHUNK = 500
+
+_waiver = tables.waiver
+_ack = tables.acknowledgement
+_attestation = tables.attestation
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Who says it, why, until when, and the call in which it was said. ``actor``: through which door."""
+
+    batch: str
+    owner: str
+    reason: str | None
+    until: datetime | None
+    created_at: datetime
+    actor: str
+
+    @property
+    def columns(self) -> Json:
+        """As the columns that every table of this module has."""
+        return {
+            "owner": self.owner,
+            "reason": self.reason,
+            "until": self.until,
+            "created_at": self.created_at,
+            "actor": self.actor,
+        }
+
+
+def _is_active(table: Table, now: datetime) -> ColumnElement[bool]:
+    return and_(table.c.ended_at.is_(None), or_(table.c.until.is_(None), table.c.until > now))
+
+
+# -- waivers -------------------------------------------------------------------------------------------------------
+
+
+async def add_waivers(
+    connection: AsyncConnection, drain: Any, threads: Mapping[str, datetime], *, words: Words
+) -> None:
+    """Waive threads of a drain: ``{thread_id: when the thread was created}``."""
+    common = {"deployment_id": drain.deployment_id, "drain_id": drain.id, "batch": words.batch, **words.columns}
+    rows = [{**common, "thread_id": thread, "thread_created_at": when} for thread, when in threads.items()]
+    await connection.execute(insert(_waiver), rows)
+
+
+async def active_waivers(connection: AsyncConnection, drain_id: int, now: datetime) -> tuple[Said, ...]:
+    """The waivers of a drain that count now, newest first."""
+    where = and_(_waiver.c.drain_id == drain_id, _is_active(_waiver, now))
+    return await _list_said(connection, _waiver, where, kind="waiver")
+
+
+async def list_waivers(connection: AsyncConnection, drain_id: int) -> tuple[Said, ...]:
+    """Every waiver that a drain ever had, newest first."""
+    return await _list_said(connection, _waiver, _waiver.c.drain_id == drain_id, kind="waiver")
+
+
+async def end_waivers(connection: AsyncConnection, drain_id: int, batch: str, now: datetime) -> int:
+    """Take back what one call waived; of how many threads."""
+    return await _end(connection, _waiver, _waiver.c.drain_id == drain_id, batch, now)
+
+
+def is_waived(drain_id: int, now: datetime) -> ColumnElement[bool]:
+    """Threads that a waiver of the drain names. A thread that was made anew under the same id is another one."""
+    thread = tables.thread
+    query = exists().where(
+        _waiver.c.deployment_id == thread.c.deployment_id,
+        _waiver.c.drain_id == drain_id,
+        _waiver.c.thread_id == thread.c.thread_id,
+        _waiver.c.thread_created_at == thread.c.created_at,
+        _is_active(_waiver, now),
+    )
+    return query.correlate(thread)
+
+
+# -- acknowledgements ----------------------------------------------------------------------------------------------
+
+
+async def add_acknowledgements(
+    connection: AsyncConnection,
+    deployment_id: int,
+    *,
+    drain_id: int | None,
+    threads: Mapping[str, Iterable[str]],
+    codes: Iterable[str],
+    words: Words,
+) -> None:
+    """Acknowledge threads (``{thread_id: ids of the tasks that are lost or stranded}``) and codes."""
+    common = {"deployment_id": deployment_id, "drain_id": drain_id, "batch": words.batch, **words.columns}
+    rows = [{**common, "thread_id": thread, "tasks": sorted(tasks), "code": None} for thread, tasks in threads.items()]
+    rows += [{**common, "thread_id": None, "tasks": [], "code": code} for code in codes]
+    for start in range(0, len(rows), CHUNK):
+        await connection.execute(insert(_ack), rows[start : start + CHUNK])
+
+
+async def acknowledged_tasks(
+    connection: AsyncConnection, deployment_id: int, thread_ids: Sequence[str] | None, now: datetime
+) -> dict[str, frozenset[str]]:
+    """The tasks that were acknowledged, by thread; of all threads when ``thread_ids`` is None."""
+    where = and_(_ack.c.deployment_id == deployment_id, _ack.c.thread_id.is_not(None), _is_active(_ack, now))
+    query = select(_ack.c.thread_id, _ack.c.tasks).where(where)
+    chunks = [query] if thread_ids is None else [query.where(_ack.c.thread_id.in_(ids)) for ids in _chunks(thread_ids)]
+    found: dict[str, frozenset[str]] = {}
+    for chunk in chunks:
+        for row in await connection.execute(chunk):
+            found[row.thread_id] = found.get(row.thread_id, frozenset()) | frozenset(row.tasks)
+    return found
+
+
+async def acknowledged_codes(
+    connection: AsyncConnection, deployment_id: int, *, drain_id: int | None, now: datetime
+) -> dict[str, datetime]:
+    """The codes that were acknowledged for a drain, or for the deployment when None, and when that was last."""
+    where = and_(_ack.c.deployment_id == deployment_id, _of_drain(drain_id), _is_active(_ack, now))
+    query = select(_ack.c.code, func.max(_ack.c.created_at).label("at")).where(where, _ack.c.code.is_not(None))
+    return {row.code: row.at for row in await connection.execute(query.group_by(_ack.c.code))}
+
+
+async def active_acknowledgements(
+    connection: AsyncConnection, deployment_id: int, *, drain_id: int | None, now: datetime
+) -> tuple[Said, ...]:
+    """The acknowledgements that count now, newest first: those of a drain, or of the deployment when None."""
+    where = and_(_ack.c.deployment_id == deployment_id, _of_drain(drain_id), _is_active(_ack, now))
+    return await _list_said(connection, _ack, where, kind="acknowledgement")
+
+
+async def list_acknowledgements(
+    connection: AsyncConnection, deployment_id: int, *, drain_id: int | None
+) -> tuple[Said, ...]:
+    """Every acknowledgement of a drain, or of the deployment when None, newest first."""
+    where = and_(_ack.c.deployment_id == deployment_id, _of_drain(drain_id))
+    return await _list_said(connection, _ack, where, kind="acknowledgement")
+
+
+async def end_acknowledgements(
+    connection: AsyncConnection, deployment_id: int, *, drain_id: int | None, batch: str, now: datetime
+) -> tuple[int, tuple[str, ...]]:
+    """Take back what one call acknowledged: how many rows ended, and the threads they named."""
+    where = and_(_ack.c.deployment_id == deployment_id, _of_drain(drain_id))
+    of_batch = select(_ack.c.thread_id).where(where, _ack.c.batch == batch, _ack.c.ended_at.is_(None))
+    threads = [found for found in (await connection.execute(of_batch)).scalars() if found is not None]
+    return await _end(connection, _ack, where, batch, now), tuple(threads)
+
+
+def _of_drain(drain_id: int | None) -> ColumnElement[bool]:
+    return _ack.c.drain_id.is_(None) if drain_id is None else _ack.c.drain_id == drain_id
+
+
+# -- attestations --------------------------------------------------------------------------------------------------
+
+
+async def add_attestations(
+    connection: AsyncConnection, drain: Any, names: Iterable[str], *, words: Words
+) -> tuple[str, ...]:
+    """Tick attestations of a drain for its criteria of today; the ids they got."""
+    ids = []
+    for name in names:
+        common = {"deployment_id": drain.deployment_id, "drain_id": drain.id, **words.columns}
+        values = {**common, "name": name, "criteria_version": drain.criteria_version}
+        done = await connection.execute(insert(_attestation).values(**values))
+        ids.append(str((done.inserted_primary_key or (0,))[0]))
+    return tuple(ids)
+
+
+async def attested(
+    connection: AsyncConnection, drain_id: int, *, criteria_version: int, now: datetime
+) -> frozenset[str]:
+    """The names that are attested now, for this version of the criteria."""
+    of_version = and_(_attestation.c.drain_id == drain_id, _attestation.c.criteria_version == criteria_version)
+    query = select(_attestation.c.name).where(of_version, _is_active(_attestation, now))
+    return frozenset((await connection.execute(query)).scalars())
+
+
+async def active_attestations(
+    connection: AsyncConnection, drain_id: int, *, criteria_version: int, now: datetime
+) -> tuple[Said, ...]:
+    """The attestations that count now, newest first."""
+    of_version = and_(_attestation.c.drain_id == drain_id, _attestation.c.criteria_version == criteria_version)
+    return await _list_attestations(connection, and_(of_version, _is_active(_attestation, now)))
+
+
+async def list_attestations(connection: AsyncConnection, drain_id: int) -> tuple[Said, ...]:
+    """Every attestation that a drain ever had, newest first."""
+    return await _list_attestations(connection, _attestation.c.drain_id == drain_id)
+
+
+async def end_attestation(connection: AsyncConnection, drain_id: int, attestation_id: int, now: datetime) -> int:
+    """Take an attestation back; 0 when there is none that still stands."""
+    table = _attestation
+    of_drain = and_(table.c.drain_id == drain_id, table.c.id == attestation_id, table.c.ended_at.is_(None))
+    return (await connection.execute(update(table).where(of_drain).values(ended_at=now))).rowcount
+
+
+async def _list_attestations(connection: AsyncConnection, where: ColumnElement[bool]) -> tuple[Said, ...]:
+    query = select(_attestation).where(where).order_by(_attestation.c.id.desc())
+    return tuple(_attestation_said(row) for row in await connection.execute(query))
+
+
+def _attestation_said(row: Any) -> Said:
+    return Said(
+        id=str(row.id),
+        kind="attestation",
+        owner=row.owner,
+        reason=row.reason,
+        until=row.until,
+        created_at=row.created_at,
+        actor=row.actor,
+        ended_at=row.ended_at,
+        count=0,
+        names=(row.name,),
+        criteria_version=row.criteria_version,
+    )
+
+
+# -- criteria versions ---------------------------------------------------------------------------------------------
+
+
+async def add_version(connection: AsyncConnection, drain: Any, *, now: datetime, actor: str) -> None:
+    """Keep the criteria that a drain has now as one of its versions."""
+    await connection.execute(
+        insert(tables.drain_version).values(
+            deployment_id=drain.deployment_id,
+            drain_id=drain.id,
+            version=drain.criteria_version,
+            spec=drain.spec,
+            criteria_digest=drain.criteria_digest,
+            created_at=now,
+            actor=actor,
+        )
+    )
+
+
+async def list_versions(connection: AsyncConnection, drain_id: int) -> tuple[CriteriaVersion, ...]:
+    """Every version of a drain's criteria, newest first."""
+    table = tables.drain_version
+    query = select(table).where(table.c.drain_id == drain_id).order_by(table.c.version.desc())
+    return tuple(
+        CriteriaVersion(row.version, row.spec, row.created_at, row.actor) for row in await connection.execute(query)
+    )
+
+
+# -- activity ------------------------------------------------------------------------------------------------------
+
+
+async def add_activity(
+    connection: AsyncConnection,
+    deployment_id: int | None,
+    *,
+    now: datetime,
+    actor: str,
+    action: str,
+    subject: str,
+    detail: Json | None = None,
+) -> None:
+    """Write a line of the audit. ``detail`` may hold names, ids and counts, nothing of a state."""
+    values = {"at": now, "actor": actor[:200], "action": action, "subject": subject[:200], "detail": detail or {}}
+    await connection.execute(insert(tables.activity).values(deployment_id=deployment_id, **values))
+
+
+async def list_activity(
+    connection: AsyncConnection, *, deployment_id: int | None = None, cursor: str | None, limit: int
+) -> tuple[tuple[Activity, ...], str | None]:
+    """The audit, newest first; of all deployments when None. And the cursor of the next page."""
+    table, deployment = tables.activity, tables.deployment
+    query = select(table, deployment.c.name.label("deployment")).outerjoin(
+        deployment, table.c.deployment_id == deployment.c.id
+    )
+    if deployment_id is not None:
+        query = query.where(table.c.deployment_id == deployment_id)
+    if cursor is not None:
+        query = query.where(table.c.id < before_id(cursor, "activity"))
+    rows = list(await connection.execute(query.order_by(table.c.id.desc()).limit(limit + 1)))
+    following = id_cursor("activity", rows[limit - 1].id) if len(rows) > limit else None
+    return tuple(_activity(row) for row in rows[:limit]), following
+
+
+def _activity(row: Any) -> Activity:
+    return Activity(row.id, row.at, row.actor, row.action, row.subject, row.deployment, row.detail)
+
+
+def id_cursor(list_name: str, last_id: int) -> str:
+    """The cursor after a row of a list that is ordered by falling id."""
+    return close_cursor(list_name, str(last_id), "")
+
+
+def before_id(cursor: str, list_name: str) -> int:
+    """The reverse. Raises ``BadRequest``."""
+    value, _ = open_cursor(cursor, list_name)
+    return int(value) if value.isdecimal() and len(value) < 19 else 0
+
+
+# -- calls ---------------------------------------------------------------------------------------------------------
+
+
+async def _end(connection: AsyncConnection, table: Table, where: ColumnElement[bool], batch: str, now: datetime) -> int:
+    of_batch = and_(where, table.c.batch == batch, table.c.ended_at.is_(None))
+    return (await connection.execute(update(table).where(of_batch).values(ended_at=now))).rowcount
+
+
+async def _list_said(
+    connection: AsyncConnection,
+    table: Table,
+    where: ColumnElement[bool],
+    *,
+    kind: Literal["waiver", "acknowledgement"],
+) -> tuple[Said, ...]:
+    """What was said, one value for each call, newest first."""
+    calls: dict[str, list[Any]] = {}
+    for row in await connection.execute(_first_of_each_call(table, where)):
+        calls.setdefault(row.batch, []).append(row)
+    return tuple(_said(rows, kind) for rows in calls.values())
+
+
+def _first_of_each_call(table: Table, where: ColumnElement[bool]) -> Select[Any]:
+    """The first rows of each call, with how many threads it names: a call names up to a thousand."""
+    batch = table.c.batch
+    numbered: Select[Any] = select(
+        *table.c,
+        func.row_number().over(partition_by=batch, order_by=[table.c.thread_id, table.c.id]).label("rank"),
+        func.count(table.c.thread_id).over(partition_by=batch).label("threads"),
+        func.max(table.c.id).over(partition_by=batch).label("last"),
+    ).where(where)
+    rows = numbered.subquery()
+    shown = rows.c.rank <= IDS_SHOWN
+    if "code" in table.c:
+        shown = or_(shown, rows.c.code.is_not(None))
+    return select(rows).where(shown).order_by(rows.c.last.desc(), rows.c.rank)
+
+
+def _said(rows: Sequence[Any], kind: Literal["waiver", "acknowledgement"]) -> Said:
+    first = rows[0]
+    threads = [row.thread_id for row in rows if row.thread_id is not None]
+    return Said(
+        id=first.batch,
+        kind=kind,
+        owner=first.owner,
+        reason=first.reason,
+        until=first.until,
+        created_at=first.created_at,
+        actor=first.actor,
+        ended_at=first.ended_at,
+        count=first.threads,
+        thread_ids=tuple(threads[:IDS_SHOWN]),
+        names=tuple(row.code for row in rows if kind == "acknowledgement" and row.code is not None),
+    )
+
+
+def _chunks(ids: Sequence[str]) -> Iterable[Sequence[str]]:
+    return (ids[start : start + CHUNK] for start in range(0, len(ids), CHUNK))
