@@ -116,6 +116,7 @@ class DeploymentSettings(_Strict):
     concurrency: int = Field(default=16, ge=1, le=256)
     page_size: int = Field(default=200, ge=1, le=1000)
     verify_idle_per_sweep: int = Field(default=1000, ge=0)
+    erase_requests_per_minute: int | None = Field(default=None, ge=1, le=1_000_000)
     stuck_after: Duration = timedelta(minutes=15)
     state_version_key: str = "state_version"
     version_keys: tuple[str, ...] = ()

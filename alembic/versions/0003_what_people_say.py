@@ -136,7 +136,7 @@ def _carry_over() -> None:
         removed = {}
         if row.removed_at is not None:
             at = row.removed_at.replace(tzinfo=UTC) if row.removed_at.tzinfo is None else row.removed_at.astimezone(UTC)
-            removed = {target['name']: at.isoformat() for target in row.spec['targets'] if target['kind'] == 'node'}
+            removed = {f"node:{target['name']}": at.isoformat() for target in row.spec['targets'] if target['kind'] == 'node'}
         connection.execute(sa.update(drain).where(drain.c.id == row.id).values(removed=removed))
 
 

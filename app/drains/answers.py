@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
-from app.inventory.views import SourceStatus
+from app.inventory.views import Said, SourceStatus
 
 
 class Verdict(StrEnum):
@@ -53,7 +53,7 @@ class Population:
 
 @dataclass(frozen=True, slots=True)
 class TargetAnswer:
-    """One thing to remove. ``deployed`` None: not known, or not a node. ``blocking``: threads that block for it."""
+    """One thing to remove. ``deployed`` None: not known, or an erasure. ``blocking``: threads that block for it."""
 
     kind: Literal["node", "rename", "kind", "remove", "erase", "version"]
     name: str
@@ -124,7 +124,7 @@ class Answer:
     valid_until: datetime | None
     oldest: OldestBlocker | None
     must_act: tuple[MustAct, ...]
-    waivers: tuple[Mapping[str, str], ...]
+    waivers: tuple[Said, ...]
     criteria_version: int
     evaluated_at: datetime
 

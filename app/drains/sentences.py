@@ -97,11 +97,15 @@ def unknown_sentence(code: str, *, count: int | None, part: str = "", **details:
         case "source_failed":
             return _failed(details["source"], details["deployment"])
         case "target_not_deployed" if part == "field":
-            hidden = names(details["fields"])
+            hidden = names(details["targets"])
             return (
                 f"{hidden} is not in the deployed graph's state, so threads that hold it do not show. "
                 "Deploy it again until the drain is finished."
             )
+        case "threads_unread" if part == "acknowledged":
+            return f"What was acknowledged of {threads(count or 0)} has run out. The next poll judges anew."
+        case "attestation_missing":
+            return f"Nobody has confirmed yet: {', '.join(details['names'])}."
         case "phase_not_observing" if part == "future":
             return "Intake closes at a later time only; until then new threads may enter the target."
         case "idle_unverified" if part == "elsewhere":
@@ -141,6 +145,7 @@ _UNKNOWN = {
     "canary_missing": "{n} can be read by id but not listed. Does the key see every thread?",
     "empty_population": "No live thread of this graph was seen. Zero of nothing proves nothing: "
     "check the graph's name and the key.",
+    "history_unseen": "{n} whose stored history could not be looked at; it may hold {targets}.",
     "target_not_deployed": "{targets} is not deployed, so threads that wait there do not show. "
     "Deploy it again until the drain is finished.",
     "intake_unseen": "{n} created since intake closed, and nothing shows that they did not enter the target.",
@@ -155,10 +160,6 @@ _UNKNOWN = {
 _PARTS = {
     "traces": "quiet traces",
     "index": "agreement with the thread index",
-    "attestations": "attestations",
-    "kind": "a kind of value",
-    "remove": "the removal of a field",
-    "erase": "the erasure of a field",
 }
 
 

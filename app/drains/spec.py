@@ -21,6 +21,11 @@ class Target:
     required_kind: str | None = None
 
     @property
+    def key(self) -> str:
+        """What tells it from the other targets of its drain: a node and a field may have the same name."""
+        return f"{self.kind}:{self.label}"
+
+    @property
     def label(self) -> str:
         """How the target is named to people and in JSON."""
         match self.kind:

@@ -4,16 +4,15 @@ Anything that blocks: ``blocked``. Otherwise any proof that is missing: ``unknow
 implementation cannot check yet is ``not_evaluated``, which is unknown.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from app.drains.answers import Answer, Check, MustAct, OldestBlocker, Population, Reason, Soak, TargetAnswer, Verdict
 from app.drains.dispositions import Disposition
-from app.drains.sentences import blocked_sentence, headline, next_step, span, threads, unknown_sentence
-from app.drains.spec import DrainSpec
-from app.inventory.views import PollSummary, SourceStatus
+from app.drains.sentences import blocked_sentence, headline, names, next_step, span, threads, unknown_sentence
+from app.drains.spec import DrainSpec, Target
+from app.inventory.views import PollSummary, Said, SourceStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +20,8 @@ class SoakState:
     """What is remembered of a drain between polls.
 
     ``holds_since``: since when nothing has blocked, been entered, or been touched by a deploy. ``sweeps``: complete sweeps
-    since then. ``regressed_since``: a hit after a verdict of drained, until it has soaked again. ``removed_at``: when the
-    target was removed while the drain was drained. ``fell_at``: when threads stopped needing the target while a deploy
+    since then. ``regressed_since``: a hit after a verdict of drained, until it has soaked again. ``removed``: when each
+    target, by its key, was removed while the drain was drained. ``fell_at``: when threads stopped needing the target while a deploy
     touched it or it was not deployed, which is no progress until somebody explains it. ``leaking_since``: when a thread that
     was created after intake closed entered, until it has soaked without another.
     """
@@ -31,7 +30,7 @@ class SoakState:
     sweeps: int = 0
     regressed_since: datetime | None = None
     drained_at: datetime | None = None
-    removed_at: datetime | None = None
+    removed: Mapping[str, datetime] = field(default_factory=dict)
     fell_at: datetime | None = None
     leaking_since: datetime | None = None
 
@@ -42,13 +41,13 @@ class Evidence:
 
     ``last_sweep`` is the newest finished sweep, ``complete_sweep`` the newest complete one, ``complete_scan`` the newest
     complete poll of either kind. ``dispositions`` add up to the population; ``by_target`` counts blocking ones only;
-    ``unknowns`` counts unknown threads by reason code. ``deployed``: per node target. ``leaks``: threads created after
+    ``unknowns`` counts unknown threads by reason code. ``deployed``: per target, by its key. ``leaks``: threads created after
     intake closed that entered a target since ``leaking_since``; ``fresh_leaks``: those that no poll has recorded yet.
     ``intake_is_open``: it closes in the future only. ``graph_was_seen``: some revision of the graph is known.
-    ``hidden_fields``: fields to be removed that the deployed graph does not show, so that nobody sees who holds them.
     ``of_graph``: live threads that name a graph. ``intake_unseen``: threads created since then that nothing
     shows not to have entered. ``unread_elsewhere``: idle threads that last ran under another graph, whose head, which may
-    be this graph's, was not read yet.
+    be this graph's, was not read yet. ``unsettled``: threads whose acknowledgement has run out since the last poll.
+    ``attested``: the attestations that somebody has ticked. ``said``: waivers and acknowledgements that count now.
     """
 
     spec: DrainSpec
@@ -67,9 +66,11 @@ class Evidence:
     intake_is_open: bool
     intake_unseen: int
     graph_was_seen: bool
-    hidden_fields: tuple[str, ...]
     of_graph: int
     unread_elsewhere: int
+    unsettled: int
+    attested: Mapping[str, datetime | None]
+    said: tuple[Said, ...]
     alarms: Mapping[str, int | None]
     oldest: OldestBlocker | None
     must_act: tuple[MustAct, ...]
@@ -84,6 +85,23 @@ class Evidence:
         """The policy's, or what the caller asked for if that is tighter."""
         policy = self.spec.policy.max_age
         return policy if self.max_age is None else min(policy, self.max_age)
+
+    @property
+    def not_attested(self) -> tuple[str, ...]:
+        """Attestations that the policy asks for and nobody has ticked."""
+        return tuple(name for name in self.spec.policy.attestations if name not in self.attested)
+
+    @property
+    def missing(self) -> tuple[Target, ...]:
+        """Targets that are not deployed and were not removed while the drain was drained, so that nobody sees who still
+        needs them."""
+        return tuple(
+            target
+            for target in self.spec.targets
+            if target.kind != "erase"
+            and self.deployed.get(target.key) is not True
+            and target.key not in self.soak.removed
+        )
 
     @property
     def size(self) -> int:
@@ -131,7 +149,7 @@ def decide(evidence: Evidence, now: datetime) -> Answer:
         valid_until=_valid_until(evidence) if verdict is Verdict.DRAINED else None,
         oldest=evidence.oldest,
         must_act=evidence.must_act,
-        waivers=(),
+        waivers=evidence.said,
         criteria_version=evidence.criteria_version,
         evaluated_at=now,
     )
@@ -162,7 +180,9 @@ def _blocked(evidence: Evidence) -> Iterator[Reason]:
     for found in Disposition:
         count = evidence.dispositions.get(found, 0)
         if found.group == "blocking" and count:
-            targets = [label for label, counts in evidence.by_target.items() if counts.get(found)]
+            targets = [
+                target.label for target in evidence.spec.targets if evidence.by_target.get(target.key, {}).get(found)
+            ]
             yield Reason(
                 code=found.value,
                 verdict=Verdict.BLOCKED,
@@ -189,8 +209,8 @@ def _block(evidence: Evidence, code: str, count: int | None) -> Reason:
 
 def _unknown(evidence: Evidence, now: datetime) -> Iterator[Reason]:
     details = {
-        "targets": evidence.spec.nodes or [target.name for target in evidence.spec.targets],
-        "fields": evidence.hidden_fields,
+        "targets": [target.label for target in evidence.missing or evidence.spec.targets],
+        "names": evidence.not_attested,
         "max_age": evidence.effective_max_age,
         "sweep_max_age": evidence.spec.policy.sweep_max_age,
         "requests_per_minute": evidence.requests_per_minute,
@@ -225,14 +245,14 @@ def _proofs(evidence: Evidence, now: datetime) -> Iterator[tuple[str, int | None
     live = evidence.size - evidence.dispositions.get(Disposition.GONE, 0)
     if evidence.complete_sweep is not None and min(live, evidence.of_graph) <= 0:
         yield "empty_population", evidence.size
-    yield from sorted((code, count) for code, count in evidence.unknowns.items() if count)
+    yield from _unknown_threads(evidence)
     yield from _unseen_targets(evidence)
-    if evidence.unread_elsewhere:
-        yield "idle_unverified:elsewhere", evidence.unread_elsewhere
     if evidence.soak.fell_at is not None:
         yield "fell_at_deploy", None
     for part in sorted(_not_evaluated(evidence)):
         yield f"not_evaluated:{part}", None
+    if evidence.not_attested:
+        yield "attestation_missing", len(evidence.not_attested)
     if evidence.intake_unseen:
         yield "intake_unseen", evidence.intake_unseen
     if not evidence.blocking and not (
@@ -241,12 +261,18 @@ def _proofs(evidence: Evidence, now: datetime) -> Iterator[tuple[str, int | None
         yield "soaking", None
 
 
+def _unknown_threads(evidence: Evidence) -> Iterator[tuple[str, int | None]]:
+    yield from sorted((code, count) for code, count in evidence.unknowns.items() if count)
+    if evidence.unsettled:
+        yield "threads_unread:acknowledged", evidence.unsettled
+    if evidence.unread_elsewhere:
+        yield "idle_unverified:elsewhere", evidence.unread_elsewhere
+
+
 def _unseen_targets(evidence: Evidence) -> Iterator[tuple[str, int | None]]:
-    missing = any(deployed is not True for deployed in evidence.deployed.values()) and evidence.soak.removed_at is None
-    if missing or not evidence.graph_was_seen:
-        yield "target_not_deployed", None
-    elif evidence.hidden_fields:
-        yield "target_not_deployed:field", None
+    if evidence.missing or not evidence.graph_was_seen:
+        is_field = bool(evidence.missing) and all(target.kind != "node" for target in evidence.missing)
+        yield ("target_not_deployed:field" if is_field else "target_not_deployed"), None
     if evidence.intake_is_open:
         yield "phase_not_observing:future", None
 
@@ -269,10 +295,7 @@ def _not_evaluated(evidence: Evidence) -> set[str]:
     """Proofs that this drain asks for and this version cannot check."""
     required = evidence.spec.policy.require
     asked = evidence.configured if required is None else evidence.configured | set(required)
-    parts: set[str] = {source for source in ("traces", "index") if source in asked}
-    if evidence.spec.policy.attestations:
-        parts.add("attestations")
-    return parts | {target.kind for target in evidence.spec.targets if target.kind in ("kind", "remove", "erase")}
+    return {source for source in ("traces", "index") if source in asked}
 
 
 # -- the rest of the answer ----------------------------------------------------------------------------------------
@@ -290,8 +313,8 @@ def _population(evidence: Evidence) -> Population:
 
 def _targets(evidence: Evidence) -> Iterator[TargetAnswer]:
     for target in evidence.spec.targets:
-        counts: Mapping[Disposition, int] = evidence.by_target.get(target.label, Counter())
-        yield TargetAnswer(target.kind, target.label, evidence.deployed.get(target.label), sum(counts.values()))
+        counts: Mapping[Disposition, int] = evidence.by_target.get(target.key, {})
+        yield TargetAnswer(target.kind, target.label, evidence.deployed.get(target.key), sum(counts.values()))
 
 
 def _threads_source(evidence: Evidence, now: datetime) -> SourceStatus:
@@ -339,11 +362,14 @@ def _retry_after(evidence: Evidence) -> int:
 
 
 def _valid_until(evidence: Evidence) -> datetime | None:
+    """When the verdict would end by itself: evidence that grows old, or something that a person said until then."""
     if evidence.complete_sweep is None or evidence.complete_scan is None:
         return None
+    ends = [said.until for said in evidence.said] + list(evidence.attested.values())
     return min(
         evidence.complete_sweep.started_at + evidence.spec.policy.sweep_max_age,
         evidence.complete_scan.started_at + evidence.effective_max_age,
+        *(end for end in ends if end is not None),
     )
 
 
@@ -368,30 +394,33 @@ def _checks(evidence: Evidence, standing: list[Reason], now: datetime) -> Iterat
     yield check("complete sweep", (*fresh, "mass_disappearance", "canary_missing"), looked)
     how_many = f"{evidence.blocking:,} of {threads(evidence.size)} block."
     yield Check("nothing blocks", "fail" if evidence.blocking else "pass", how_many, evidence.as_of)
-    unknown = (*sorted({*evidence.unknowns, "idle_unverified"}), "empty_population")
+    unknown = (*sorted({*evidence.unknowns, "idle_unverified", "threads_unread"}), "empty_population")
     yield check("nothing unknown", unknown, "Every thread could be judged.")
-    if evidence.deployed or evidence.hidden_fields or not evidence.graph_was_seen:
+    if any(target.kind != "erase" for target in evidence.spec.targets) or not evidence.graph_was_seen:
         yield check("target deployed", ("target_not_deployed",), _deployed_sentence(evidence))
     else:
-        yield Check("target deployed", "not_needed", "Field targets are judged by what is stored.")
+        yield Check("target deployed", "not_needed", "An erasure is judged by what is stored.")
     for source in ("traces", "index"):
         if source in _not_evaluated(evidence):
             yield Check(source, "unknown", unknown_sentence("not_evaluated", count=None, part=source))
         else:
             yield Check(source, "not_needed", "Not configured for this deployment.")
-    yield check("intake closed", ("leaking", "intake_unseen"), "No new thread entered.")
+    yield check("intake closed", ("leaking", "intake_unseen", "phase_not_observing"), "No new thread entered.")
     yield (
         check("soak", ("soaking", "regressed", "fell_at_deploy"), _soak_sentence(evidence))
         if not evidence.blocking
         else Check("soak", "not_needed", "Starts when nothing blocks.")
     )
     if evidence.spec.policy.attestations:
-        yield Check("attestations", "unknown", unknown_sentence("not_evaluated", count=None, part="attestations"))
+        yield check(
+            "attestations", ("attestation_missing",), f"Ticked: {', '.join(evidence.spec.policy.attestations)}."
+        )
 
 
 def _deployed_sentence(evidence: Evidence) -> str:
-    if evidence.soak.removed_at is not None:
-        return "Removed when this drain was drained."
+    gone = [target.label for target in evidence.spec.targets if target.key in evidence.soak.removed]
+    if gone:
+        return f"{names(gone)} went while this drain was drained."
     return "Deployed now, so that pending work shows."
 
 
@@ -413,7 +442,7 @@ def advance(
     """The soak after one complete poll. A blocker, an arrival or a deploy that touches the target starts it anew."""
     if blocked or arrivals:
         hit = after_a_hit(before, arrivals=arrivals, as_of=as_of)
-        return hit if blocked else replace(hit, holds_since=as_of, sweeps=int(is_sweep))
+        return hit if blocked else replace(hit, holds_since=as_of)  # the sweep that finds a leak found something
     if before.holds_since is None or touched_at is not None:
         start = as_of if touched_at is None else max(as_of, touched_at)
         return replace(before, holds_since=start, sweeps=int(is_sweep))

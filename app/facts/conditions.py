@@ -108,9 +108,9 @@ def _busy(
 
 
 def _resting(row: RowFacts, state: StateFacts, missing: tuple[Leaf, ...]) -> Condition:
-    if any(leaf.lost for leaf in missing):
+    if any(leaf.lost and not leaf.acknowledged for leaf in missing):
         return Condition.LOST
-    if missing:
+    if any(not leaf.lost for leaf in missing):
         return Condition.STRANDED
     waits = row.status in (Status.ERROR, Status.INTERRUPTED) or bool(row.interrupts)
     if waits and not state.leaves and not state.unapplied:
@@ -122,6 +122,32 @@ def _resting(row: RowFacts, state: StateFacts, missing: tuple[Leaf, ...]) -> Con
     if state.unapplied:
         return Condition.HALF_STEP
     return Condition.UNREAD if _read_by_another_graph(row, state) else Condition.SETTLED
+
+
+_AT_REST = frozenset(
+    {
+        Condition.LOST,
+        Condition.STRANDED,
+        Condition.UNPLACED,
+        Condition.FAILED,
+        Condition.PARKED,
+        Condition.HALF_STEP,
+        Condition.SETTLED,
+    }
+)
+
+
+def after_acknowledgement(facts: ThreadFacts, tasks: Collection[str]) -> ThreadFacts:
+    """A thread judged anew when the losses and strandings of these tasks have been dealt with, and of no others. A leaf that
+    the deployed graph schedules is pending whatever anybody says of it."""
+    scheduled = facts.state.leaves if facts.state is not None else ()
+    leaves = tuple(
+        leaf if leaf in scheduled else replace(leaf, acknowledged=leaf.task_id in tasks) for leaf in facts.leaves
+    )
+    condition = facts.condition
+    if facts.state is not None and condition in _AT_REST:
+        condition = _resting(facts.row, facts.state, tuple(leaf for leaf in leaves if leaf not in scheduled))
+    return replace(facts, leaves=leaves, condition=condition)
 
 
 def _read_by_another_graph(row: RowFacts, state: StateFacts) -> bool:
@@ -176,6 +202,7 @@ def _not_scheduled(
 ) -> Iterable[Leaf]:
     """Leaves that are pending by the row's proof or by what was last seen, but that the graph does not schedule."""
     named: set[str] = set()
+    dealt_with = {leaf.task_id for leaf in known.leaves if leaf.acknowledged} if known is not None else set()
     for task_id, node in prove(row.interrupts, candidates).items():
         if not any(at_or_below(leaf.node, node) for leaf in state.leaves) and node not in state.unapplied:
             named.add(node)
@@ -187,6 +214,7 @@ def _not_scheduled(
                 interrupts=sum(1 for interrupt in row.interrupts if interrupt.task_id == task_id),
                 cause=Cause.DYNAMIC,
                 source=LeafSource.INTERRUPT_ID,
+                acknowledged=task_id in dealt_with,
             )
     if known is None or known.row.created_at != row.created_at:
         return

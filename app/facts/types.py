@@ -140,7 +140,8 @@ class Leaf:
     ``ns`` is the checkpoint namespace that holds the task, ``checkpoint_id`` the checkpoint of that namespace.
     ``inside_unseen``: the task has a subgraph whose own place could not be seen, so any node below may be pending.
     ``error_class`` is set when the task carries an error ("error" when its class is not an identifier). ``lost``: it left
-    without being done, and nobody has acknowledged that. ``sent``: made by ``Send``, whose payload does not show.
+    without being done. ``acknowledged``: a person has dealt with its loss or stranding. ``sent``: made by ``Send``, whose
+    payload does not show.
     """
 
     node: str
@@ -154,6 +155,7 @@ class Leaf:
     source: LeafSource = LeafSource.STATE
     lost: bool = False
     sent: bool = False
+    acknowledged: bool = False
 
 
 @dataclass(frozen=True, slots=True)

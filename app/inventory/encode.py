@@ -71,7 +71,14 @@ def work_to_json(facts: ThreadFacts) -> Json:
     """What is pending on a thread, as its dictionary entry: each distinct leaf once, without ids."""
     leaves = sorted(
         {
-            (leaf.node, leaf.error_class is not None, leaf.inside_unseen, leaf.source is LeafSource.STATE, leaf.sent)
+            (
+                leaf.node,
+                leaf.error_class is not None,
+                leaf.inside_unseen,
+                leaf.source is LeafSource.STATE,
+                leaf.sent,
+                leaf.acknowledged,
+            )
             for leaf in facts.leaves
         }
     )
@@ -82,6 +89,13 @@ def work_to_json(facts: ThreadFacts) -> Json:
 def pending_nodes(work: Json) -> tuple[str, ...]:
     """The distinct pending nodes of a work entry."""
     return tuple(sorted({leaf[0] for leaf in work["leaves"]}))
+
+
+def is_dealt_with(work: Json) -> bool:
+    """Whether a person has acknowledged every leaf of a work entry that the deployed graph does not schedule, and there is
+    one. A leaf is written as node, failed, inside unseen, scheduled, sent, acknowledged."""
+    unscheduled = [leaf for leaf in work["leaves"] if not leaf[3]]
+    return bool(unscheduled) and all(leaf[5:] == [True] for leaf in unscheduled)
 
 
 def routes_to_json(storage: StorageFacts) -> Json:

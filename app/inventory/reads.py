@@ -1,23 +1,22 @@
 """Questions to the inventory, each named by what it asks. Ordered by a unique key, paged by key."""
 
-import base64
-import binascii
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, case, false, func, literal, null, or_, select, true
+from sqlalchemy import ColumnElement, Select, and_, case, false, func, literal, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import BadRequest
 from app.facts.privacy import Names, is_hashed
 from app.facts.types import Condition, Departure, Presence, Reading, Shape, Status, ThreadFacts, VersionReading
 from app.inventory import tables
+from app.inventory.cursors import close_cursor, cursor_time, open_cursor
 from app.inventory.encode import Json, pending_nodes, thread_from_row
+from app.inventory.subjects import changed_at
 from app.inventory.views import (
     Alarm,
     Inventory,
@@ -282,10 +281,17 @@ def is_unverified_idle(revision_ids: Iterable[int]) -> ColumnElement[bool]:
     return or_(presumed, and_(_thread.c.condition == Condition.SETTLED.value, elsewhere))
 
 
-def has_not_arrived(drain_id: int) -> ColumnElement[bool]:
-    """Threads that were not recorded as having entered a target of the drain."""
+def has_not_arrived(drain_id: int, target: str | None = None) -> ColumnElement[bool]:
+    """Threads that were not recorded as having entered a target of the drain, or this one."""
     table = tables.arrival
-    return _thread.c.thread_id.not_in(select(table.c.thread_id).where(table.c.drain_id == drain_id))
+    here = and_(
+        table.c.deployment_id == _thread.c.deployment_id,
+        table.c.drain_id == drain_id,
+        table.c.thread_id == _thread.c.thread_id,
+    )
+    if target is not None:
+        here = and_(here, table.c.target == target)
+    return ~select(table.c.thread_id).where(here).exists()
 
 
 def vanished_since(when: datetime) -> ColumnElement[bool]:
@@ -344,28 +350,6 @@ def _observation(row: Any) -> Observation:
 # -- drains --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SubjectKey:
-    """What makes threads look the same to the rules of a drain."""
-
-    condition: str
-    work_id: int
-    shape_id: int | None
-    state_shape_id: int | None
-    revision_id: int | None
-    is_current: bool
-    routes_id: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class SubjectCount:
-    """How many threads look the same, and the oldest last change among them."""
-
-    key: SubjectKey
-    count: int
-    oldest: datetime
-
-
 def in_population(graph: str, *, metadata: Mapping[str, str], created_before: datetime | None) -> ColumnElement[bool]:
     """The threads that a drain is about."""
     return and_(is_of_graph(graph), *_selected(metadata, created_before))
@@ -378,137 +362,10 @@ def _selected(metadata: Mapping[str, str], created_before: datetime | None) -> l
     return parts
 
 
-def _since() -> ColumnElement[datetime]:
-    return func.coalesce(_thread.c.state_updated_at, _thread.c.updated_at, type_=tables.UtcDateTime)
-
-
 def _shape_id() -> ColumnElement[int | None]:
     """The row's shape, or the state's where the row has no values; of a running thread the state's first."""
     busy = and_(_thread.c.status == Status.BUSY.value, _thread.c.state_shape_id.is_not(None))
     return case((busy, _thread.c.state_shape_id), else_=func.coalesce(_thread.c.row_shape_id, _thread.c.state_shape_id))
-
-
-def _row_shape_id() -> ColumnElement[int | None]:
-    """The row's shape. A running thread's row has old values or none: there only the state counts, where it was read."""
-    busy = and_(_thread.c.status == Status.BUSY.value, _thread.c.state_shape_id.is_not(None))
-    return case((busy, null()), else_=_thread.c.row_shape_id)
-
-
-def _is_current(cutoff: datetime) -> ColumnElement[bool]:
-    read = and_(_thread.c.reading_is_current, _thread.c.state_read_at >= cutoff)
-    return case((read, true()), else_=false())
-
-
-def _key_columns(cutoff: datetime) -> tuple[ColumnElement[Any], ...]:
-    return (
-        _thread.c.condition,
-        _thread.c.work_id,
-        _row_shape_id(),
-        _thread.c.state_shape_id,
-        _thread.c.revision_id,
-        _is_current(cutoff),
-        _thread.c.routes_id,
-    )
-
-
-def _key(row: Any) -> SubjectKey:
-    return SubjectKey(row.k0, row.k1, row.k2, row.k3, row.k4, bool(row.k5), row.k6)
-
-
-async def count_subjects(
-    connection: AsyncConnection, deployment_id: int, population: ColumnElement[bool], *, cutoff: datetime
-) -> list[SubjectCount]:
-    """The population by classes of threads that look the same. ``cutoff``: a running thread's reading is current after."""
-    columns = [column.label(f"k{index}") for index, column in enumerate(_key_columns(cutoff))]
-    query = (
-        select(*columns, func.count().label("n"), func.min(_since(), type_=tables.UtcDateTime).label("oldest"))
-        .where(_thread.c.deployment_id == deployment_id, population)
-        .group_by(*columns)
-    )
-    return [SubjectCount(_key(row), row.n, row.oldest) for row in await connection.execute(query)]
-
-
-def looks_like(keys: Iterable[SubjectKey], *, cutoff: datetime) -> ColumnElement[bool]:
-    """Threads of these classes."""
-    columns = _key_columns(cutoff)
-    parts = []
-    for key in keys:
-        wanted = astuple(key)
-        parts.append(
-            and_(
-                *(
-                    column.is_(None) if value is None else column == literal(value)
-                    for column, value in zip(columns, wanted, strict=True)
-                )
-            )
-        )
-    return or_(false(), *parts)
-
-
-async def count_by_assistant(
-    connection: AsyncConnection, deployment_id: int, where: ColumnElement[bool], *, limit: int
-) -> list[tuple[str | None, int]]:
-    """Threads by the assistant that ran them, most first."""
-    query = (
-        select(_thread.c.assistant_id, func.count().label("n"))
-        .where(_thread.c.deployment_id == deployment_id, where)
-        .group_by(_thread.c.assistant_id)
-        .order_by(func.count().desc(), _thread.c.assistant_id)
-        .limit(limit)
-    )
-    return [(row.assistant_id, row.n) for row in await connection.execute(query)]
-
-
-@dataclass(frozen=True, slots=True)
-class SubjectThread:
-    """One thread with its class."""
-
-    thread_id: str
-    key: SubjectKey
-    status: str
-    assistant_id: str | None
-    created_at: datetime
-    since: datetime
-
-
-async def list_subject_threads(
-    connection: AsyncConnection,
-    deployment_id: int,
-    where: ColumnElement[bool],
-    *,
-    cutoff: datetime,
-    cursor: str | None,
-    limit: int,
-) -> tuple[list[SubjectThread], str | None]:
-    """Threads with their classes, oldest last change first."""
-    columns = [column.label(f"k{index}") for index, column in enumerate(_key_columns(cutoff))]
-    since = _since()
-    query = select(
-        _thread.c.thread_id,
-        _thread.c.status,
-        _thread.c.assistant_id,
-        _thread.c.created_at,
-        since.label("since"),
-        *columns,
-    ).where(_thread.c.deployment_id == deployment_id, where)
-    if cursor is not None:
-        value, thread_id = open_cursor(cursor, "since")
-        when = _cursor_time(value)
-        query = query.where(or_(since > when, and_(since == when, _thread.c.thread_id > thread_id)))
-    rows = list(await connection.execute(query.order_by(since, _thread.c.thread_id).limit(limit + 1)))
-    items = [
-        SubjectThread(
-            row.thread_id,
-            _key(row),
-            row.status,
-            row.assistant_id,
-            row.created_at,
-            row.since,
-        )
-        for row in rows[:limit]
-    ]
-    more = len(rows) > limit
-    return items, close_cursor("since", items[-1].since.isoformat(), items[-1].thread_id) if more else None
 
 
 async def list_drains(connection: AsyncConnection) -> list[Any]:
@@ -645,7 +502,7 @@ def _fields(scope: InventoryScope, shapes: Mapping[int | None, int], total: int)
 
 
 def _age(now: datetime) -> ColumnElement[str]:
-    since = _since()
+    since = changed_at()
     return case(*((since > now - length, literal(name)) for name, length in AGES.items()), else_=literal("older"))
 
 
@@ -752,7 +609,7 @@ async def list_threads(
 
 
 def _after(column: Any, value: str, thread_id: str, *, descending: bool) -> ColumnElement[bool]:
-    key = value if column is _thread.c.thread_id else _cursor_time(value)
+    key = value if column is _thread.c.thread_id else cursor_time(value)
     if descending:
         return or_(column < key, and_(column == key, _thread.c.thread_id < thread_id))
     return or_(column > key, and_(column == key, _thread.c.thread_id > thread_id))
@@ -788,48 +645,12 @@ async def count_by(connection: AsyncConnection, deployment_id: int, column: str)
 
 async def find_thread(
     connection: AsyncConnection, dictionaries: Dictionaries, thread_id: str
-) -> tuple[ThreadFacts, Json, SubjectKey] | None:
-    """What is remembered of one thread, its pending work and its class; None when it was never seen."""
+) -> tuple[ThreadFacts, Json] | None:
+    """What is remembered of one thread, and its pending work; None when it was never seen."""
     found = await known_threads(connection, dictionaries, [thread_id])
     if not found:
         return None
-    columns = [column.label(f"k{index}") for index, column in enumerate(_key_columns(found[thread_id].seen_at))]
-    row = (
-        await connection.execute(
-            select(*columns).where(
-                _thread.c.deployment_id == dictionaries.deployment_id, _thread.c.thread_id == thread_id
-            )
-        )
-    ).one()
-    key = _key(row)
-    return found[thread_id], dictionaries.works[key.work_id], key
-
-
-# -- cursors -------------------------------------------------------------------------------------------------------
-
-
-def close_cursor(sort: str, value: str, thread_id: str) -> str:
-    """Where the next page of a list begins."""
-    return base64.urlsafe_b64encode(json.dumps([sort, value, thread_id]).encode()).decode().rstrip("=")
-
-
-def open_cursor(cursor: str, sort: str) -> tuple[str, str]:
-    """The reverse. Raises ``BadRequest`` for a cursor of another list."""
-    try:
-        found = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        was, value, thread_id = (str(part) for part in found)
-    except (ValueError, TypeError, binascii.Error, UnicodeDecodeError):
-        was, value, thread_id = "", "", ""
-    if was != sort:
-        raise BadRequest("The cursor is not one of this list. Start again without a cursor.")
-    return value, thread_id
-
-
-def _cursor_time(value: str) -> datetime:
-    try:
-        found = datetime.fromisoformat(value)
-    except ValueError:
-        raise BadRequest("The cursor is not one of this list. Start again without a cursor.") from None
-    if found.tzinfo is None:
-        raise BadRequest("The cursor is not one of this list. Start again without a cursor.")
-    return found
+    query = select(_thread.c.work_id).where(
+        _thread.c.deployment_id == dictionaries.deployment_id, _thread.c.thread_id == thread_id
+    )
+    return found[thread_id], dictionaries.works[(await connection.execute(query)).scalar_one()]

@@ -11,8 +11,8 @@ from sqlalchemy import ColumnElement, Select, Table, and_, exists, func, insert,
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.inventory import tables
+from app.inventory.cursors import close_cursor, open_cursor
 from app.inventory.encode import Json
-from app.inventory.reads import close_cursor, open_cursor
 from app.inventory.views import Activity, CriteriaVersion, Said
 
 IDS_SHOWN = 20
@@ -66,6 +66,12 @@ async def active_waivers(connection: AsyncConnection, drain_id: int, now: dateti
     """The waivers of a drain that count now, newest first."""
     where = and_(_waiver.c.drain_id == drain_id, _is_active(_waiver, now))
     return await _list_said(connection, _waiver, where, kind="waiver")
+
+
+async def has_waivers(connection: AsyncConnection, drain_id: int, now: datetime) -> bool:
+    """Whether any waiver of a drain counts now."""
+    query = select(_waiver.c.id).where(_waiver.c.drain_id == drain_id, _is_active(_waiver, now)).limit(1)
+    return (await connection.execute(query)).first() is not None
 
 
 async def list_waivers(connection: AsyncConnection, drain_id: int) -> tuple[Said, ...]:
@@ -140,6 +146,19 @@ async def active_acknowledgements(
     """The acknowledgements that count now, newest first: those of a drain, or of the deployment when None."""
     where = and_(_ack.c.deployment_id == deployment_id, _of_drain(drain_id), _is_active(_ack, now))
     return await _list_said(connection, _ack, where, kind="acknowledgement")
+
+
+async def list_expired(connection: AsyncConnection, deployment_id: int, now: datetime) -> list[str]:
+    """Threads with an acknowledgement whose time is over and whose leaves may still say that it counts."""
+    over = and_(_ack.c.ended_at.is_(None), _ack.c.until <= now, _ack.c.thread_id.is_not(None))
+    query = select(_ack.c.thread_id).where(_ack.c.deployment_id == deployment_id, over).distinct()
+    return list((await connection.execute(query)).scalars())
+
+
+async def end_expired(connection: AsyncConnection, deployment_id: int, now: datetime) -> None:
+    """Acknowledgements whose time is over have ended."""
+    over = and_(_ack.c.deployment_id == deployment_id, _ack.c.ended_at.is_(None), _ack.c.until <= now)
+    await connection.execute(update(_ack).where(over).values(ended_at=now))
 
 
 async def list_acknowledgements(

@@ -323,6 +323,20 @@ async def _thread_values(
     }
 
 
+async def rejudge_thread(connection: AsyncConnection, dictionaries: Dictionaries, facts: ThreadFacts) -> None:
+    """Write what a thread's leaves mean now; when it was seen and read stays."""
+    table = tables.thread
+    await connection.execute(
+        update(table)
+        .where(table.c.deployment_id == dictionaries.deployment_id, table.c.thread_id == facts.row.thread_id)
+        .values(
+            condition=facts.condition.value,
+            work_id=await dictionaries.work_id(connection, facts),
+            detail=detail_to_json(facts),
+        )
+    )
+
+
 def _reading_is_current(facts: ThreadFacts) -> bool:
     """Whether the state of a running thread is where it really is: every running run writes as it goes."""
     if facts.state is None or facts.runs is None:

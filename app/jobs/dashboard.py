@@ -131,7 +131,7 @@ class Dashboard:
             found = await reads.find_thread(connection, dictionaries, thread_id)
             mentions: tuple[DrainMention, ...] = ()
             if found is not None:
-                mentions = await self._runtime.drains.mentions(connection, row.id, thread_id, found[2], now=now)
+                mentions = await self._runtime.drains.mentions(connection, row.id, thread_id, now=now)
             background = Background(
                 deployment=name,
                 environment=settings.environment,

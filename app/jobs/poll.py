@@ -16,11 +16,14 @@ from sqlalchemy import ColumnElement, and_, or_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.clock import monotonic, utc_now
-from app.drains.service import Drains, GreenNeed, Round
+from app.drains.needs import GreenNeed
+from app.drains.rounds import Round
+from app.drains.service import Drains
 from app.errors import SourceError, StoreError, Throttled
 from app.facts.topology import UNREADABLE
 from app.facts.types import Condition, RowFacts, ThreadFacts
 from app.inventory import reads, tables, writes
+from app.inventory.encode import is_dealt_with
 from app.inventory.store import Store
 from app.inventory.views import PollSummary, RevisionSummary
 from app.jobs.listing import Walk, by_change, by_thread_id
@@ -230,7 +233,7 @@ class Poller:
         else:
             await self._scan(poll, readings, down_to=poll.watermark)
         await self._read_again(poll, readings)  # after a sweep's reconciling: what is read by id was not thereby listed
-        for need in await self._drains.unblocked(poll.deployment_id, utc_now()):
+        for need in await self._drains.needs(poll.deployment_id, utc_now()):
             await self._read_for_green(poll, readings, need)
         if readings.done:
             await self._check_no_deploy(poll, assistants)
@@ -494,7 +497,7 @@ class Poller:
     # -- what only a green verdict needs -------------------------------------------------------------------------
 
     async def _read_for_green(self, poll: Poll, readings: Readings, need: GreenNeed) -> None:
-        """For a drain that nothing blocks: idle heads, busy threads, storage. Bounded; the rest stays unknown."""
+        """For a drain that nothing blocks, mostly: idle heads, busy threads, storage. Bounded; the rest stays unknown."""
         if need.idle_heads is not None and poll.kind == "sweep":
             budget = self.settings.verify_idle_per_sweep
             async for known in self._by_condition(poll, need.idle_heads, limit=budget):
@@ -508,15 +511,25 @@ class Poller:
                 those = and_(need.idle_heads, tables.thread.c.thread_id.in_(moved_ids[start : start + BATCH]))
                 async for known in self._by_condition(poll, those, limit=None):
                     await self._write(poll, readings, await gather(readings.read(f.row, f) for f in known))
-        async for known in self._by_condition(poll, need.busy, limit=None):
-            await self._write(poll, readings, await gather(readings.read(f.row, f, with_runs=True) for f in known))
-        if need.storage is not None and self._server.has_storage is not False:
-            async for known in self._by_condition(poll, need.storage, limit=self.settings.verify_idle_per_sweep):
-                await self._write(
-                    poll,
-                    readings,
-                    await gather(readings.read(f.row, f, with_runs=True, with_storage=True) for f in known),
-                )
+        if need.busy is not None:
+            async for known in self._by_condition(poll, need.busy, limit=None):
+                await self._write(poll, readings, await gather(readings.read(f.row, f, with_runs=True) for f in known))
+        await self._read_stored(poll, readings, need)
+
+    async def _read_stored(self, poll: Poll, readings: Readings, need: GreenNeed) -> None:
+        again = need.stored_again if poll.kind == "sweep" else None
+        for where in (need.storage, again):
+            if where is not None and self._server.has_storage is not False:
+                await self._read_storage(poll, readings, where)
+
+    async def _read_storage(self, poll: Poll, readings: Readings, where: ColumnElement[bool]) -> None:
+        """Stored channels of threads, as many as the budget of one poll has room for."""
+        limit = self.settings.verify_idle_per_sweep
+        if self.settings.erase_requests_per_minute is not None:
+            minutes = self.settings.poll_interval.total_seconds() / 60
+            limit = max(1, int(self.settings.erase_requests_per_minute * minutes))
+        async for known in self._by_condition(poll, where, limit=limit):
+            await self._write(poll, readings, await gather(readings.read_storage(facts) for facts in known))
 
     async def _recheck_settled(self, poll: Poll, readings: Readings, where: ColumnElement[bool], budget: int) -> None:
         """Read settled heads again, the longest not read first: deleting a run changes a head and moves no row."""
@@ -576,9 +589,10 @@ class Poller:
 
     async def _raise_alarms(self, connection: AsyncConnection, poll: Poll, complete: bool, now: datetime) -> None:
         counts = await reads.count_by(connection, poll.deployment_id, "condition")
+        dealt_with = await self._count_dealt_with(connection, poll)
         found = dict(poll.alarms)
         for condition, sentence in ALARM_CONDITIONS.items():
-            if count := counts.get(condition.value, 0):
+            if count := counts.get(condition.value, 0) - dealt_with.get(condition.value, 0):
                 n = f"{count:,} thread is" if count == 1 and "{n} stranded" in sentence else _threads(count)
                 found[condition.value] = (sentence.format(n=n), count)
         clear: Iterable[str] = ()
@@ -590,6 +604,17 @@ class Poller:
                 else []
             )
         await writes.keep_alarms(connection, poll.deployment_id, found, clear=list(clear), now=now)
+
+    async def _count_dealt_with(self, connection: AsyncConnection, poll: Poll) -> dict[str, int]:
+        """Stranded threads of which somebody has acknowledged everything that the deployed graph does not schedule."""
+        dictionaries = self._store.dictionaries(poll.deployment_id)
+        await dictionaries.load(connection)
+        works = [one for one, work in dictionaries.works.items() if is_dealt_with(work)]
+        stranded = tables.thread.c.condition == Condition.STRANDED.value
+        where = and_(stranded, tables.thread.c.work_id.in_(works))
+        return {
+            Condition.STRANDED.value: await reads.count_threads(connection, poll.deployment_id, where) if works else 0
+        }
 
     @contextlib.asynccontextmanager
     async def _writing(self) -> AsyncIterator[AsyncConnection]:

@@ -134,6 +134,15 @@ class Readings:
             departed=departed,
         )
 
+    async def read_storage(self, known: ThreadFacts) -> ThreadFacts:
+        """A thread with its stored channels read now; and its state too, where that is not known since it moved."""
+        if known.state is None or known.row.status is Status.BUSY:
+            return await self.read(known.row, known, with_runs=True, with_storage=True)
+        self.wanted += 1
+        storage = await self.server.storage(known.row.thread_id)
+        self.done += 1
+        return replace(known, storage=storage or known.storage, seen_at=utc_now(), departed=())
+
     async def _judge_departures(
         self, row: RowFacts, state: StateFacts, known: ThreadFacts | None, judged: Judgement
     ) -> tuple[Judgement, tuple[Departed, ...]]:

@@ -7,8 +7,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from app.drains.dispositions import Disposition, Routes, Rules, Subject, Work, WorkLeaf
+from app.drains.dispositions import Disposition
 from app.drains.spec import DrainSpec, Policy, Target
+from app.drains.subjects import Routes, Rules, Subject, Work, WorkLeaf
 from app.drains.verdicts import Evidence, SoakState
 from app.facts.privacy import Names, shape_of
 from app.facts.types import (
@@ -33,6 +34,7 @@ HOUR = timedelta(hours=1)
 MINUTE = timedelta(minutes=1)
 KEY = b"0" * 64
 NODE = "await_approval"
+NODE_KEY = f"node:{NODE}"
 DECLARED = ("customer_name", "display_name", "state_version", "note", "legacy_notes")
 RENAME = ("customer_name", "display_name")
 
@@ -251,8 +253,10 @@ def subject(condition: Condition = Condition.SETTLED, *leaves: WorkLeaf, **chang
     return replace(made, **changes)
 
 
-def routes(*branches: str, joins: Sequence[str] = (), sends: bool = False) -> Routes:
-    return Routes(frozenset(branches), frozenset(joins), sends)
+def routes(
+    *branches: str, joins: Sequence[str] = (), sends: bool = False, fields: Sequence[str] = ("state_version",)
+) -> Routes:
+    return Routes(frozenset(branches), frozenset(joins), sends, frozenset(fields))
 
 
 def spec(*targets: Target, policy: Mapping[str, Any] | None = None, **changes: Any) -> DrainSpec:
@@ -266,7 +270,8 @@ def poll(number: int = 7, **changes: Any) -> PollSummary:
 
 
 def evidence(**changes: Any) -> Evidence:
-    """Evidence on which a drain of one node is drained."""
+    """Evidence on which a drain of one node, or of what the spec says, is drained."""
+    asked: DrainSpec = changes.get("spec", spec())
     made = Evidence(
         spec=spec(),
         criteria_version=1,
@@ -276,14 +281,16 @@ def evidence(**changes: Any) -> Evidence:
         complete_sweep=poll(),
         complete_scan=poll(),
         dispositions={Disposition.UNAFFECTED: 38, Disposition.GONE: 2},
-        by_target={NODE: {}},
+        by_target={},
         unknowns={},
-        deployed={NODE: True},
+        deployed={target.key: True for target in asked.targets if target.kind != "erase"},
         leaks=0,
         fresh_leaks=0,
         intake_is_open=False,
         graph_was_seen=True,
-        hidden_fields=(),
+        unsettled=0,
+        attested={},
+        said=(),
         of_graph=10,
         intake_unseen=0,
         unread_elsewhere=0,

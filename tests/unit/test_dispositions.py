@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.drains.dispositions import Disposition, Subject, Work, WorkLeaf, judge
+from app.drains.dispositions import Disposition
+from app.drains.judging import judge
 from app.drains.spec import Policy, Target
+from app.drains.subjects import Subject, Work, WorkLeaf
 from app.facts.types import Agreement, Condition, Shape
 from tests.unit.builders import NODE, RENAME_TARGET, VERSION_TARGET, names, routes, rules, shape, subject, target
 
@@ -234,21 +237,22 @@ def test_what_blocks_by_a_field_blocks_although_the_thread_is_unread() -> None:
     assert of(subject(C.UNREAD, shape=shape({"customer_name": "a"})), RENAME_TARGET)[0] is D.HOLDS_OLD_FIELD
 
 
-@pytest.mark.parametrize("kind", ["kind", "remove", "erase"])
-def test_a_target_that_this_version_cannot_check_is_never_clear(kind: str) -> None:
-    assert of(subject(), target(kind, "note", required_kind="text"))[0].group == "unknown"
-
-
 def test_the_first_disposition_over_all_targets_counts_and_each_target_has_its_own() -> None:
     standing = judge(
         subject(C.PARKED, HERE, shape=shape({"customer_name": "a"})), (VERSION_TARGET, RENAME_TARGET, target()), rules()
     )
     assert standing.overall.disposition is D.PARKED_AT_TARGET
     assert {label: found.disposition for label, found in standing.by_target.items()} == {
-        NODE: D.PARKED_AT_TARGET,
-        "customer_name->display_name": D.HOLDS_OLD_FIELD,
-        "state_version>=2": D.OLD_VERSION,
+        f"node:{NODE}": D.PARKED_AT_TARGET,
+        "rename:customer_name->display_name": D.HOLDS_OLD_FIELD,
+        "version:state_version>=2": D.OLD_VERSION,
     }
+
+
+def test_a_field_to_remove_and_to_erase_are_two_targets_although_they_have_one_name() -> None:
+    found = subject(routes=routes(fields=["note"]), shape=shape({}))
+    assert of(found, target("erase", "note"), target("remove", "note"))[0] is D.HOLDS_OLD_FIELD
+    assert of(found, target("remove", "note"), target("erase", "note"))[0] is D.HOLDS_OLD_FIELD
 
 
 # -- properties -------------------------------------------------------------------------------------------------------
@@ -256,6 +260,8 @@ def test_the_first_disposition_over_all_targets_counts_and_each_target_has_its_o
 WORK_LEAVES = st.builds(
     WorkLeaf,
     st.sampled_from([NODE, "finish", "nested", "nested/sub_wait"]),
+    st.booleans(),
+    st.booleans(),
     st.booleans(),
     st.booleans(),
     st.booleans(),
@@ -274,10 +280,22 @@ SUBJECTS = st.builds(
     shape=SHAPES,
     revision_id=st.sampled_from([None, 1, 2, 9]),
     reading_is_current=st.booleans(),
-    routes=st.sampled_from([None, routes(), routes(NODE), routes(joins=[NODE], sends=True)]),
+    routes=st.sampled_from([None, routes(), routes(NODE), routes(joins=[NODE], sends=True), routes(fields=["note"])]),
+    is_waived=st.sampled_from([False, False, False, True]),
+    is_past_retention=st.booleans(),
 )
 TARGETS = st.lists(
-    st.sampled_from([target(), target(name="nested/sub_wait"), RENAME_TARGET, VERSION_TARGET, target("erase", "note")]),
+    st.sampled_from(
+        [
+            target(),
+            target(name="nested/sub_wait"),
+            RENAME_TARGET,
+            VERSION_TARGET,
+            target("erase", "note"),
+            target("remove", "note"),
+            target("kind", "note", required_kind="text"),
+        ]
+    ),
     min_size=1,
     max_size=3,
     unique=True,
@@ -292,7 +310,9 @@ def test_every_subject_has_one_disposition_and_an_unknown_one_has_a_reason(
 ) -> None:
     standing = judge(found, targets, rules(joins=joins))
     assert standing.overall in standing.by_target.values()
-    assert standing.overall.disposition.rank == min(one.disposition.rank for one in standing.by_target.values())
+    groups = {one.disposition.group for one in standing.by_target.values()}
+    worst = next(group for group in ("blocking", "unknown", "excluded", "clear") if group in groups)
+    assert standing.overall.disposition.group == worst
     for one in standing.by_target.values():
         assert (one.reason is not None) == (one.disposition.group == "unknown")
 
@@ -302,7 +322,8 @@ def test_every_subject_has_one_disposition_and_an_unknown_one_has_a_reason(
 def test_another_target_never_makes_a_thread_clearer(found: Subject, targets: list[Target], more: list[Target]) -> None:
     before = judge(found, targets, rules()).overall.disposition
     after = judge(found, [*targets, *more], rules()).overall.disposition
-    assert after.rank <= before.rank
+    worse = ["clear", "excluded", "unknown", "blocking"]
+    assert worse.index(after.group) >= worse.index(before.group)
 
 
 @MANY
@@ -312,20 +333,14 @@ def test_a_thread_is_clear_of_a_node_only_when_it_was_read_where_the_node_shows(
     if disposition.group == "clear" and found.condition is not C.NEVER_RAN:
         assert found.revision_id == 1
         assert not any(leaf.node == NODE for leaf in found.work.leaves)
+        assert not found.is_waived
         assert found.condition not in (C.UNREAD, C.UNPLACED, C.PRESUMED_SETTLED)
 
 
 @MANY
 @given(SUBJECTS, WORK_LEAVES)
 def test_more_pending_work_never_makes_a_thread_clearer_of_a_node(found: Subject, leaf: WorkLeaf) -> None:
-    more = Subject(
-        found.condition,
-        Work((*found.work.leaves, leaf), found.work.half_step),
-        found.shape,
-        found.revision_id,
-        found.reading_is_current,
-        found.routes,
-    )
+    more = replace(found, work=Work((*found.work.leaves, leaf), found.work.half_step))
     clear = judge(found, (target(),), rules()).overall.disposition.group == "clear"
     assert clear or judge(more, (target(),), rules()).overall.disposition.group != "clear"
 

@@ -28,7 +28,7 @@ from app.facts.types import (
     Status,
     ThreadFacts,
 )
-from app.inventory import reads, tables, writes
+from app.inventory import reads, subjects, tables, writes
 from app.inventory.db import Database, head_revision
 from app.inventory.encode import (
     detail_to_json,
@@ -40,6 +40,7 @@ from app.inventory.encode import (
     work_to_json,
 )
 from app.inventory.reads import InventoryScope
+from app.inventory.subjects import Lens
 from app.inventory.writes import Dictionaries
 from tests.unit.builders import (
     HOUR,
@@ -421,14 +422,14 @@ async def test_counted_classes_are_those_of_the_listed_threads(inventory: Invent
     everybody = reads.in_population("support", metadata={}, created_before=None)
     for cutoff in (NOW - HOUR, NOW + HOUR):
         async with inventory.database.read() as connection:
-            counted = await reads.count_subjects(connection, inventory.deployment_id, everybody, cutoff=cutoff)
+            counted = await subjects.count_subjects(connection, inventory.deployment_id, everybody, lens=Lens(cutoff))
             assert sum(found.count for found in counted) == len(ZOO)
             for found in counted:
-                where = reads.looks_like([found.key], cutoff=cutoff)
+                where = subjects.looks_like([found.key], lens=Lens(cutoff))
                 listed, cursor = [], None
                 for _ in range(20):
-                    threads, cursor = await reads.list_subject_threads(
-                        connection, inventory.deployment_id, where, cutoff=cutoff, cursor=cursor, limit=2
+                    threads, cursor = await subjects.list_subject_threads(
+                        connection, inventory.deployment_id, where, lens=Lens(cutoff), cursor=cursor, limit=2
                     )
                     listed += threads
                     if cursor is None:
@@ -436,11 +437,11 @@ async def test_counted_classes_are_those_of_the_listed_threads(inventory: Invent
                 assert len(listed) == found.count
                 assert {one.key for one in listed} == {found.key}
                 assert min(one.since for one in listed) == found.oldest
-            none, _ = await reads.list_subject_threads(
+            none, _ = await subjects.list_subject_threads(
                 connection,
                 inventory.deployment_id,
-                reads.looks_like([], cutoff=cutoff),
-                cutoff=cutoff,
+                subjects.looks_like([], lens=Lens(cutoff)),
+                lens=Lens(cutoff),
                 cursor=None,
                 limit=9,
             )
@@ -452,7 +453,7 @@ async def test_a_running_reading_is_current_only_after_the_cutoff(inventory: Inv
     everybody = reads.is_alive()
     async with inventory.database.read() as connection:
         for cutoff, current in ((NOW - MINUTE, True), (NOW, True), (NOW + MINUTE, False)):
-            (found,) = await reads.count_subjects(connection, inventory.deployment_id, everybody, cutoff=cutoff)
+            (found,) = await subjects.count_subjects(connection, inventory.deployment_id, everybody, lens=Lens(cutoff))
             assert found.key.is_current is current
 
 

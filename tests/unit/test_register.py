@@ -280,7 +280,11 @@ async def test_rows_of_the_first_schema_survive_the_way_to_the_newest(empty_addr
     assert was_removed is not None
     assert stands is not None
     at = (NOW + HOUR).isoformat()
-    assert (was_removed.removed, was_removed.drained_at, was_removed.sweeps) == ({"old": at, "a/b": at}, NOW, 2)
+    assert (was_removed.removed, was_removed.drained_at, was_removed.sweeps) == (
+        {"node:old": at, "node:a/b": at},
+        NOW,
+        2,
+    )
     assert stands.removed == {}
     assert [(found.version, found.actor, found.spec, found.created_at) for found in versions] == [
         (3, "settings file", SPEC, NOW),

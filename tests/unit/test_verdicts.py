@@ -18,7 +18,19 @@ from app.drains.sentences import blocked_sentence, names, span, unknown_sentence
 from app.drains.spec import from_json, to_json
 from app.drains.verdicts import Evidence, SoakState, advance, decide
 from app.inventory.views import SourceStatus
-from tests.unit.builders import HOUR, MINUTE, NODE, NOW, RENAME_TARGET, VERSION_TARGET, evidence, poll, spec, target
+from tests.unit.builders import (
+    HOUR,
+    MINUTE,
+    NODE,
+    NODE_KEY,
+    NOW,
+    RENAME_TARGET,
+    VERSION_TARGET,
+    evidence,
+    poll,
+    spec,
+    target,
+)
 
 D, V = Disposition, Verdict
 BLOCKING = [found for found in Disposition if found.group == "blocking"]
@@ -77,8 +89,8 @@ MISSING: dict[str, tuple[Evidence, set[str]]] = {
     "source failed": (evidence(source=FAILED), {"source_failed"}),
     "nobody there": (evidence(dispositions={}), {"empty_population"}),
     "all gone": (evidence(dispositions={D.GONE: 4}), {"empty_population"}),
-    "not deployed": (evidence(deployed={NODE: False}), {"target_not_deployed"}),
-    "never drawn": (evidence(deployed={NODE: None}), {"target_not_deployed"}),
+    "not deployed": (evidence(deployed={NODE_KEY: False}), {"target_not_deployed"}),
+    "never drawn": (evidence(deployed={NODE_KEY: None}), {"target_not_deployed"}),
     "mass disappearance": (evidence(alarms={"mass_disappearance": 30}), {"mass_disappearance"}),
     "canary missing": (evidence(alarms={"canary_missing": 1}), {"canary_missing"}),
     "intake unseen": (evidence(intake_unseen=3), {"intake_unseen"}),
@@ -96,11 +108,31 @@ MISSING: dict[str, tuple[Evidence, set[str]]] = {
         evidence(spec=spec(policy={"require": ("threads",)}), configured=frozenset({"threads", "traces"})),
         {"not_evaluated"},
     ),
-    "attestations": (evidence(spec=spec(policy={"attestations": ("replicas",)})), {"not_evaluated"}),
+    "attestations": (evidence(spec=spec(policy={"attestations": ("replicas",)})), {"attestation_missing"}),
+    "one of two attestations": (
+        evidence(spec=spec(policy={"attestations": ("replicas", "queues")}), attested={"queues": None}),
+        {"attestation_missing"},
+    ),
     **{
-        kind: (evidence(spec=spec(target(), target(kind, "x", required_kind="text"))), {"not_evaluated"})
-        for kind in ("kind", "remove", "erase")
+        f"{kind} not deployed": (
+            evidence(spec=spec(target(kind, "x", required_kind="text")), deployed={}),
+            {"target_not_deployed"},
+        )
+        for kind in ("kind", "remove", "version", "rename")
     },
+    "one of two targets not deployed": (
+        evidence(spec=spec(target(), target("remove", "x")), deployed={NODE_KEY: True, "remove:x": False}),
+        {"target_not_deployed"},
+    ),
+    "one of two removed while drained": (
+        evidence(
+            spec=spec(target(), target(name="finish")),
+            deployed={NODE_KEY: False, "node:finish": False},
+            soak=SoakState(NOW - 5 * HOUR, 5, removed={NODE_KEY: NOW - 6 * HOUR}),
+        ),
+        {"target_not_deployed"},
+    ),
+    "an acknowledgement ran out": (evidence(unsettled=1), {"threads_unread"}),
     **{code: (evidence(**unknown(code)), {code}) for code in UNKNOWN_REASONS},
 }
 
@@ -116,16 +148,13 @@ def test_one_proof_that_is_missing_is_unknown(what: str) -> None:
     assert any(check.status == "unknown" for check in answer.checks) or what in (
         "additive",
         "closed",
-        "kind",
-        "remove",
-        "erase",
         "traces configured and not required",
     )
 
 
 @pytest.mark.parametrize("found", BLOCKING)
 def test_one_thread_that_blocks_is_blocked_whatever_else_is_missing(found: Disposition) -> None:
-    hit = {"dispositions": {found: 1, D.UNAFFECTED: 9}, "by_target": {NODE: {found: 1}}}
+    hit = {"dispositions": {found: 1, D.UNAFFECTED: 9}, "by_target": {NODE_KEY: {found: 1}}}
     for base, _ in [(evidence(), set()), *MISSING.values()]:
         answer = decide(replace(base, **hit), NOW)
         assert (answer.verdict, answer.exit_code) == (V.BLOCKED, 1)
@@ -146,7 +175,9 @@ def test_leaks_and_regressions_block_until_it_has_soaked(changes: dict[str, Any]
 
 
 def test_a_target_that_was_removed_while_drained_may_be_missing() -> None:
-    removed = evidence(deployed={NODE: False}, soak=SoakState(NOW - 5 * HOUR, 5, removed_at=NOW - 6 * HOUR))
+    removed = evidence(
+        deployed={NODE_KEY: False}, soak=SoakState(NOW - 5 * HOUR, 5, removed={NODE_KEY: NOW - 6 * HOUR})
+    )
     assert verdict_of(removed) is V.DRAINED
 
 
@@ -218,14 +249,14 @@ AGES = st.sampled_from([timedelta(0), MINUTE, 14 * MINUTE, 16 * MINUTE, 2 * HOUR
 EVIDENCE = st.builds(
     lambda counts, reasons, scan, sweep, soak, alarms, deployed, last, accept, leaks, unseen, configured: evidence(
         dispositions=counts,
-        by_target={NODE: {found: n for found, n in counts.items() if found.group == "blocking" and n}},
+        by_target={NODE_KEY: {found: n for found, n in counts.items() if found.group == "blocking" and n}},
         unknowns=reasons,
         complete_scan=poll(8, started_at=NOW - scan),
         complete_sweep=poll(7, started_at=NOW - sweep),
         last_sweep=poll(last, started_at=NOW - sweep),
         soak=soak,
         alarms=alarms,
-        deployed={NODE: deployed},
+        deployed={NODE_KEY: deployed},
         leaks=leaks,
         intake_unseen=unseen,
         configured=frozenset(configured),
@@ -241,7 +272,7 @@ EVIDENCE = st.builds(
         st.integers(0, 4),
         st.sampled_from([None, NOW]),
         st.sampled_from([None, NOW]),
-        st.sampled_from([None, NOW]),
+        st.sampled_from([{}, {NODE_KEY: NOW}]),
     ),
     st.sampled_from([{}, {}, {"mass_disappearance": 30}]),
     st.sampled_from([True, True, False, None]),
@@ -356,7 +387,7 @@ def test_sweeps_add_up_and_scans_do_not() -> None:
 def test_a_blocker_an_arrival_and_a_deploy_start_the_soak_anew() -> None:
     held = SoakState(NOW - 5 * HOUR, 5)
     assert advanced(held, blocked=True) == SoakState(None, 0)
-    assert advanced(held, arrivals=True) == SoakState(NOW, 1, leaking_since=NOW)
+    assert advanced(held, arrivals=True) == SoakState(NOW, 0, leaking_since=NOW)
     assert advanced(held, deploy=True) == SoakState(NOW, 1)
 
 

@@ -1,0 +1,116 @@
+"""Whether what a drain names is deployed, when it went, and what a deploy changed of it. Pure.
+
+A target is looked for in the graph revisions: a node by its path, a field by its name in the graph's state. Without it, the
+server shows nothing of threads that still need it. An erasure is judged by storage, which needs no graph.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from itertools import pairwise
+
+from app.drains.spec import DrainSpec, Target
+from app.facts.topology import UNREADABLE, at_or_below
+from app.inventory.views import RevisionSummary
+
+
+def deployed_targets(spec: DrainSpec, revisions: Iterable[RevisionSummary]) -> dict[str, bool | None]:
+    """Whether each target is deployed now, by its key; None while the graph was never seen, or cannot be drawn."""
+    of_graph = [found for found in revisions if found.graph == spec.graph]
+    current = [found for found in of_graph if found.vanished_at is None]
+    sought = [target for target in spec.targets if target.kind != "erase"]
+    if not of_graph or any(found.xray_hash == UNREADABLE for found in current):
+        return {target.key: None for target in sought}
+    return {target.key: any(_has(found, target) for found in current) for target in sought}
+
+
+def _has(revision: RevisionSummary, target: Target) -> bool:
+    """A graph that declares no fields shows all that is stored."""
+    if target.kind == "node":
+        return target.name in revision.nodes
+    return not revision.fields or target.name in revision.fields
+
+
+def removed_targets(
+    spec: DrainSpec,
+    revisions: Sequence[RevisionSummary],
+    before: Mapping[str, datetime],
+    *,
+    was_drained: bool,
+    now: datetime,
+) -> dict[str, datetime]:
+    """When each target was removed, for those that went while the drain was drained. Deployed again, it counts no more."""
+    found = {}
+    for key, is_deployed in deployed_targets(spec, revisions).items():
+        if key in before and is_deployed is not True:
+            found[key] = before[key]
+        elif is_deployed is False and was_drained:
+            found[key] = _last_change(spec, revisions) or now
+    return found
+
+
+def _last_change(spec: DrainSpec, revisions: Iterable[RevisionSummary]) -> datetime | None:
+    of_graph = [found for found in revisions if found.graph == spec.graph]
+    newest = [found.first_seen_at for found in of_graph if found.vanished_at is None]
+    gone = [found.vanished_at for found in of_graph if found.vanished_at is not None]
+    return max([*newest, *gone], default=None)
+
+
+def nodes_by_revision(
+    spec: DrainSpec, revisions: Iterable[RevisionSummary], removed: Mapping[str, datetime]
+) -> dict[int, frozenset[str]]:
+    """The paths of every revision. After a removal that was safe, nothing can be pending at what is no longer there."""
+    nodes = [target for target in spec.targets if target.kind == "node"]
+    return {found.id: frozenset(found.nodes) | _went_before(spec, found, nodes, removed) for found in revisions}
+
+
+def fields_by_revision(
+    spec: DrainSpec, revisions: Iterable[RevisionSummary], removed: Mapping[str, datetime]
+) -> dict[int, frozenset[str]]:
+    """The state fields of every revision; none where it declares none. The same for what was safely removed."""
+    fields = [target for target in spec.targets if target.kind not in ("node", "erase")]
+    return {
+        found.id: frozenset(found.fields)
+        | (_went_before(spec, found, fields, removed) if found.fields else frozenset())
+        for found in revisions
+    }
+
+
+def _went_before(
+    spec: DrainSpec, revision: RevisionSummary, targets: Collection[Target], removed: Mapping[str, datetime]
+) -> frozenset[str]:
+    if revision.graph != spec.graph:
+        return frozenset()
+    return frozenset(
+        target.name for target in targets if target.key in removed and revision.first_seen_at >= removed[target.key]
+    )
+
+
+def touched_at(spec: DrainSpec, revisions: Iterable[RevisionSummary], *, since: datetime | None) -> datetime | None:
+    """When the last deploy after ``since`` was noticed that changed what a target is: its node, the nodes below, its
+    joins, or a field. None: there was none."""
+    if since is None:
+        return None
+    of_graph = sorted((found for found in revisions if found.graph == spec.graph), key=lambda found: found.id)
+    times = [
+        after.first_seen_at
+        for before, after in pairwise(of_graph)
+        if after.first_seen_at > since and _is_other_target(spec, before, after)
+    ]
+    times += [
+        found.vanished_at for found in of_graph[-1:] if found.vanished_at is not None and found.vanished_at > since
+    ]
+    return max(times, default=None)
+
+
+def _is_other_target(spec: DrainSpec, before: RevisionSummary, after: RevisionSummary) -> bool:
+    fields = set(spec.fields)
+    if fields & set(before.fields) != fields & set(after.fields):
+        return True
+    return any(_around(before, node) != _around(after, node) for node in spec.nodes)
+
+
+def _around(revision: RevisionSummary, node: str) -> tuple[frozenset[str], ...]:
+    return tuple(
+        frozenset(found for found in group if at_or_below(found, node))
+        for group in (revision.nodes, revision.joins, revision.deferred)
+    )

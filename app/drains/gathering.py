@@ -1,0 +1,164 @@
+"""Gathers what a verdict stands on, in one read transaction."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from sqlalchemy import ColumnElement, and_
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.drains.answers import MustAct, OldestBlocker
+from app.drains.deployed import deployed_targets
+from app.drains.dispositions import Disposition
+from app.drains.intake import count_intake, entered, shown_not_entered
+from app.drains.looking import Look, blocks
+from app.drains.verdicts import Evidence
+from app.facts.types import Condition
+from app.inventory import reads, register, subjects
+from app.inventory.freshness import read_polls, threads_source
+from app.inventory.views import Said
+from app.settings import DeploymentSettings
+
+ALARMS_THAT_WITHHOLD = ("mass_disappearance", "canary_missing")
+
+
+async def gather_evidence(connection: AsyncConnection, look: Look, *, max_age: timedelta | None = None) -> Evidence:
+    """Everything that is known for a drain's verdict at the moment of the look."""
+    row, spec, now, deployment_id = look.row, look.spec, look.now, look.deployment_id
+    polls = await read_polls(connection, deployment_id)
+    stored = await reads.find_deployment(connection, spec.deployment)
+    alarms = await reads.list_alarms(connection, deployment_id, spec.deployment)
+    fresh_leaks, intake_unseen = await count_intake(connection, look)
+    return Evidence(
+        spec=replace(spec, phase="closed") if row.closed_at is not None else spec,
+        criteria_version=row.criteria_version,
+        soak=look.soak,
+        source=threads_source(stored, polls, poll_interval=look.deployment.poll_interval, now=now),
+        last_sweep=polls.last_sweep,
+        complete_sweep=polls.complete_sweep,
+        complete_scan=polls.complete_scan,
+        dispositions=_dispositions(look),
+        by_target=_by_target(look),
+        unknowns=_unknowns(look),
+        deployed=deployed_targets(spec, look.revisions),
+        leaks=await _count_leaks(connection, look),
+        fresh_leaks=fresh_leaks,
+        intake_is_open=look.closed_at is not None and look.closed_at > now,
+        graph_was_seen=any(found.graph == spec.graph for found in look.revisions),
+        of_graph=await reads.count_threads(
+            connection, deployment_id, and_(look.population, reads.is_alive(), reads.has_graph())
+        ),
+        intake_unseen=intake_unseen,
+        unread_elsewhere=await _count_unread_elsewhere(connection, look),
+        unsettled=len(await register.list_expired(connection, deployment_id, now)),
+        attested=await _attested(connection, look),
+        alarms={alarm.code: alarm.count for alarm in alarms if alarm.code in ALARMS_THAT_WITHHOLD},
+        oldest=await _oldest(connection, look),
+        must_act=await _must_act(connection, look, stored.assistants if stored is not None else {}),
+        said=await _said(connection, look),
+        configured=_configured(look.deployment),
+        poll_interval=look.deployment.poll_interval,
+        sweep_interval=look.deployment.sweep_interval,
+        requests_per_minute=look.deployment.requests_per_minute,
+        max_age=max_age,
+    )
+
+
+async def _said(connection: AsyncConnection, look: Look) -> tuple[Said, ...]:
+    """Waivers and acknowledgements of the drain, and the deployment's acknowledgements, that count now."""
+    mine, theirs = look.row.id, None
+    found = await register.active_waivers(connection, mine, look.now)
+    for drain_id in (mine, theirs):
+        found += await register.active_acknowledgements(connection, look.deployment_id, drain_id=drain_id, now=look.now)
+    return found
+
+
+async def _attested(connection: AsyncConnection, look: Look) -> dict[str, datetime | None]:
+    """What somebody has attested for the criteria of today, and until when."""
+    found = await register.active_attestations(
+        connection, look.row.id, criteria_version=look.row.criteria_version, now=look.now
+    )
+    return {name: said.until for said in reversed(found) for name in said.names}
+
+
+def _dispositions(look: Look) -> Counter[Disposition]:
+    found: Counter[Disposition] = Counter()
+    for one in look.counts:
+        passed = look.passed.get(one.key, 0)
+        found[look.standings[one.key].overall.disposition] += one.count - passed
+        found[Disposition.PASSED] += passed
+    return found
+
+
+def _by_target(look: Look) -> dict[str, Counter[Disposition]]:
+    found: dict[str, Counter[Disposition]] = {target.key: Counter() for target in look.spec.targets}
+    for one in look.counts:
+        for key, finding in look.standings[one.key].by_target.items():
+            if finding.disposition.group == "blocking":
+                found[key][finding.disposition] += one.count
+    return found
+
+
+def _unknowns(look: Look) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for one in look.counts:
+        for reason in look.standings[one.key].reasons:
+            found[reason] += one.count
+    return found
+
+
+async def _count_leaks(connection: AsyncConnection, look: Look) -> int:
+    since: datetime | None = look.row.leaking_since
+    if look.closed_at is None or not look.spec.nodes or since is None:
+        return 0
+    return await reads.count_leaks(connection, look.row.id, closed_at=look.closed_at, since=since)
+
+
+async def _count_unread_elsewhere(connection: AsyncConnection, look: Look) -> int:
+    """Threads that last ran under another graph and may hold work of this one, where nobody has looked."""
+    if not look.spec.nodes:
+        return 0
+    count = 0
+    for found in await subjects.count_subjects(connection, look.deployment_id, elsewhere(look), lens=look.lens):
+        subject = look.subject(found.key)
+        routes_tell = subject.condition is Condition.GRAPH_MISSING and shown_not_entered(subject)
+        if not routes_tell or any(entered(subject, node) for node in look.spec.nodes):
+            count += found.count
+    return count
+
+
+def elsewhere(look: Look) -> ColumnElement[bool]:
+    """Threads that last ran under another graph and whose head, which may be this graph's, nobody has read."""
+    spec = look.spec
+    return reads.may_belong(spec.graph, metadata=spec.metadata, created_before=spec.created_before)
+
+
+async def _oldest(connection: AsyncConnection, look: Look) -> OldestBlocker | None:
+    blocking = [found for found in look.counts if blocks(look.standings[found.key])]
+    if not blocking:
+        return None
+    oldest = min(blocking, key=lambda found: found.oldest)
+    rows, _ = await subjects.list_subject_threads(
+        connection, look.deployment_id, look.of([oldest.key]), lens=look.lens, cursor=None, limit=1
+    )
+    if not rows:
+        return None
+    return OldestBlocker(rows[0].thread_id, look.standings[oldest.key].overall.disposition.value, rows[0].since)
+
+
+async def _must_act(connection: AsyncConnection, look: Look, names: Mapping[str, str]) -> tuple[MustAct, ...]:
+    keys = [key for key, standing in look.standings.items() if blocks(standing)]
+    if not keys:
+        return ()
+    found = await subjects.count_by_assistant(connection, look.deployment_id, look.of(keys), limit=20)
+    return tuple(MustAct(assistant, names.get(assistant or ""), count) for assistant, count in found)
+
+
+def _configured(deployment: DeploymentSettings) -> frozenset[str]:
+    found = {"threads"}
+    if deployment.langsmith is not None:
+        found.add("traces")
+    if deployment.thread_index is not None:
+        found.add("index")
+    return frozenset(found)

@@ -1,0 +1,85 @@
+"""Whether threads entered a target since intake closed: what shows it, and what shows that they did not."""
+
+from sqlalchemy import ColumnElement, and_
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.drains.looking import Look
+from app.drains.subjects import Subject
+from app.facts.topology import at_or_below
+from app.facts.types import Condition
+from app.inventory import reads, subjects, tables
+from app.inventory.encode import Json
+
+
+def entered(subject: Subject, node: str) -> bool:
+    """Whether a thread is at a target, or its storage shows a route to it."""
+    if any(at_or_below(leaf.node, node) for leaf in subject.work.leaves):
+        return True
+    name = node.rpartition("/")[2]
+    return subject.routes is not None and (name in subject.routes.branches or name in subject.routes.joins)
+
+
+def shown_not_entered(subject: Subject) -> bool:
+    """A thread that is gone or never ran does not count; of others storage must show no route, and ``Send`` leaves no
+    name."""
+    if subject.condition in (Condition.GONE, Condition.NEVER_RAN):
+        return True
+    return subject.routes is not None and not subject.routes.sends
+
+
+async def count_intake(connection: AsyncConnection, look: Look) -> tuple[int, int]:
+    """Of the threads created after intake closed: those that entered and are not recorded yet (a poll is running), and
+    those of which nothing shows whether they did."""
+    if look.closed_at is None or not look.spec.nodes:
+        return 0, 0
+    since_then = and_(look.population, tables.thread.c.created_at > look.closed_at)
+    came_in, unseen = [], 0
+    for found in await subjects.count_subjects(connection, look.deployment_id, since_then, lens=look.lens):
+        subject = look.subject(found.key)
+        if any(entered(subject, node) for node in look.spec.nodes):
+            came_in.append(found.key)
+        elif not shown_not_entered(subject):
+            unseen += found.count
+    if not came_in:
+        return 0, unseen
+    fresh = and_(since_then, subjects.looks_like(came_in, lens=look.lens), reads.has_not_arrived(look.row.id))
+    return await reads.count_threads(connection, look.deployment_id, fresh), unseen
+
+
+async def list_arrivals(connection: AsyncConnection, look: Look) -> list[Json]:
+    """Threads created after intake closed that are at a target, or that their storage shows to have been, and that are
+    not recorded there yet."""
+    if look.closed_at is None:
+        return []
+    since_then = and_(look.population, tables.thread.c.created_at > look.closed_at)
+    arrivals = []
+    for node in look.spec.nodes:
+        new_here = and_(since_then, reads.has_not_arrived(look.row.id, node))
+        for found in await subjects.count_subjects(connection, look.deployment_id, new_here, lens=look.lens):
+            if entered(look.subject(found.key), node):
+                where = and_(new_here, subjects.looks_like([found.key], lens=look.lens))
+                arrivals += await _every(connection, look, where, node)
+    return arrivals
+
+
+async def _every(connection: AsyncConnection, look: Look, where: ColumnElement[bool], node: str) -> list[Json]:
+    found: list[Json] = []
+    cursor = None
+    while True:
+        rows, cursor = await subjects.list_subject_threads(
+            connection, look.deployment_id, where, lens=look.lens, cursor=cursor, limit=reads.MAX_LIMIT
+        )
+        found += [_arrival(look, row, node) for row in rows]
+        if cursor is None:
+            return found
+
+
+def _arrival(look: Look, thread: subjects.SubjectThread, node: str) -> Json:
+    return {
+        "deployment_id": look.deployment_id,
+        "drain_id": look.row.id,
+        "thread_id": thread.thread_id,
+        "target": node,
+        "seen_at": look.now,
+        "created_at": thread.created_at,
+    }

@@ -1,0 +1,193 @@
+"""One drain, looked at: its classes of threads, what each means, and how many threads are in it."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.drains.deployed import fields_by_revision, nodes_by_revision
+from app.drains.dispositions import Disposition, Finding, Standing
+from app.drains.judging import judge
+from app.drains.spec import DrainSpec, from_json
+from app.drains.subjects import Routes, Rules, Subject, Work, WorkLeaf
+from app.drains.verdicts import SoakState
+from app.facts.types import Condition
+from app.inventory import reads, register, subjects
+from app.inventory.encode import Json
+from app.inventory.store import Store
+from app.inventory.subjects import Lens, SubjectCount, SubjectKey
+from app.inventory.views import RevisionSummary
+from app.inventory.writes import Dictionaries
+from app.settings import DeploymentSettings
+
+
+@dataclass
+class Look:
+    """One drain at one moment: its row, its spec, its classes of threads, what each means and how many threads it has.
+
+    ``passed``: how many threads of a class were seen at a node target and completed it.
+    """
+
+    row: Any
+    spec: DrainSpec
+    deployment: DeploymentSettings
+    revisions: Sequence[RevisionSummary]
+    population: ColumnElement[bool]
+    rules: Rules
+    lens: Lens
+    dictionaries: Dictionaries
+    now: datetime
+    standings: dict[SubjectKey, Standing] = field(default_factory=dict)
+    counts: list[SubjectCount] = field(default_factory=list)
+    passed: Mapping[SubjectKey, int] = field(default_factory=dict)
+
+    @property
+    def deployment_id(self) -> int:
+        """The deployment's key."""
+        return int(self.row.deployment_id)
+
+    @property
+    def soak(self) -> SoakState:
+        """What is remembered of the drain."""
+        return soak_of(self.row)
+
+    @property
+    def closed_at(self) -> datetime | None:
+        """When intake closed: from then on nobody should take the old way."""
+        closed: datetime | None = self.spec.intake_closed_at or self.row.observing_since
+        return closed
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether any thread blocks."""
+        return any(blocks(standing) for standing in self.standings.values())
+
+    def keys(self, wanted: Collection[Disposition] | None = None, *, reason: str | None = None) -> list[SubjectKey]:
+        """Classes with one of these dispositions, or that count under a reason."""
+        return [
+            key
+            for key, standing in self.standings.items()
+            if (wanted is None or standing.overall.disposition in wanted)
+            and (reason is None or reason in standing.reasons)
+        ]
+
+    def of(self, keys: Collection[SubjectKey]) -> ColumnElement[bool]:
+        """The threads of these classes."""
+        return and_(self.population, subjects.looks_like(keys, lens=self.lens))
+
+    def subject(self, key: SubjectKey) -> Subject:
+        """A class of threads as the rules see it."""
+        known = self.dictionaries
+        work = known.works[key.work_id]
+        return Subject(
+            condition=Condition(key.condition),
+            work=Work(tuple(WorkLeaf(*leaf) for leaf in work["leaves"]), work["half_step"]),
+            shape=None if key.shape_id is None else known.shapes.get(key.shape_id),
+            state_shape=None if key.state_shape_id is None else known.shapes.get(key.state_shape_id),
+            revision_id=key.revision_id,
+            reading_is_current=key.is_current,
+            routes=_routes(None if key.routes_id is None else known.routes.get(key.routes_id)),
+            is_waived=key.is_waived,
+            is_past_retention=key.is_past_retention,
+        )
+
+    def judge(self, key: SubjectKey) -> Standing:
+        """What a class of threads means for the drain."""
+        return judge(self.subject(key), self.spec.targets, self.rules)
+
+
+def blocks(standing: Standing) -> bool:
+    """Whether threads of this standing block."""
+    return standing.overall.disposition.group == "blocking"
+
+
+def soak_of(row: Any) -> SoakState:
+    """What the drain's row remembers."""
+    return SoakState(
+        holds_since=row.holds_since,
+        sweeps=row.sweeps,
+        regressed_since=row.regressed_since,
+        drained_at=row.drained_at,
+        removed={key: datetime.fromisoformat(when) for key, when in row.removed.items()},
+        fell_at=row.fell_at,
+        leaking_since=row.leaking_since,
+    )
+
+
+async def take_look(
+    connection: AsyncConnection,
+    store: Store,
+    row: Any,
+    deployment: DeploymentSettings,
+    *,
+    now: datetime,
+    max_age: timedelta | None = None,
+    count: bool = True,
+) -> Look:
+    """Look at a drain; without ``count`` its threads are not counted."""
+    spec = from_json(row.spec)
+    revisions = await reads.list_revisions(connection, row.deployment_id)
+    names = await store.names(connection, row.deployment_id, deployment)
+    removed = soak_of(row).removed
+    dictionaries = store.dictionaries(row.deployment_id)
+    await dictionaries.load(connection)
+    look = Look(
+        row=row,
+        spec=spec,
+        deployment=deployment,
+        revisions=revisions,
+        population=reads.in_population(spec.graph, metadata=spec.metadata, created_before=spec.created_before),
+        rules=Rules(
+            revision_nodes=nodes_by_revision(spec, revisions, removed),
+            revision_fields=fields_by_revision(spec, revisions, removed),
+            joins=_ever(spec, revisions, "joins"),
+            deferred=_ever(spec, revisions, "deferred"),
+            find=names.find,
+            policy=spec.policy,
+            newest_versions=spec.newest_versions,
+        ),
+        lens=await _lens(connection, row, spec, now, max_age),
+        dictionaries=dictionaries,
+        now=now,
+    )
+    if count:
+        await _count(connection, look)
+    return look
+
+
+async def _lens(
+    connection: AsyncConnection, row: Any, spec: DrainSpec, now: datetime, max_age: timedelta | None
+) -> Lens:
+    allowed = spec.policy.max_age if max_age is None else min(spec.policy.max_age, max_age)
+    idle_for = spec.policy.retention_idle_for
+    has_waivers = await register.has_waivers(connection, row.id, now)
+    return Lens(
+        cutoff=now - allowed,
+        waived=register.is_waived(row.id, now) if has_waivers else None,
+        changed_before=None if idle_for is None else now - idle_for,
+    )
+
+
+async def _count(connection: AsyncConnection, look: Look) -> None:
+    look.counts = await subjects.count_subjects(connection, look.deployment_id, look.population, lens=look.lens)
+    look.standings = {found.key: look.judge(found.key) for found in look.counts}
+    clear = [key for key, standing in look.standings.items() if standing.overall == Finding(Disposition.UNAFFECTED)]
+    if look.spec.nodes and clear:
+        where = and_(look.population, subjects.has_completed(look.spec.nodes))
+        found = await subjects.count_subjects(connection, look.deployment_id, where, lens=look.lens)
+        wanted = set(clear)
+        look.passed = {one.key: one.count for one in found if one.key in wanted}
+
+
+def _ever(spec: DrainSpec, revisions: Iterable[RevisionSummary], kind: str) -> frozenset[str]:
+    """Nodes that were a join, or deferred, in any revision of the drain's graph."""
+    return frozenset(node for found in revisions if found.graph == spec.graph for node in getattr(found, kind))
+
+
+def _routes(raw: Json | None) -> Routes | None:
+    if raw is None:
+        return None
+    return Routes(frozenset(raw["branches"]), frozenset(raw["joins"]), raw["sends"], frozenset(raw["fields"]))

@@ -1,0 +1,94 @@
+"""What is still to be read for a green verdict: conditions on threads, by kind of reading."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import ColumnElement, and_, or_
+
+from app.drains.deployed import deployed_targets
+from app.drains.dispositions import Disposition
+from app.drains.gathering import elsewhere
+from app.drains.looking import Look
+from app.facts.topology import at_or_below
+from app.facts.types import Condition
+from app.inventory import reads, tables
+
+_thread = tables.thread
+
+
+@dataclass(frozen=True, slots=True)
+class GreenNeed:
+    """What one drain still needs. None: not needed.
+
+    ``recheck``: threads whose settled heads a sweep may read again with what is left of its budget, since deleting a run
+    changes a head without moving its row. ``storage``: threads whose stored channels were not read since they moved.
+    ``stored_again``: threads that nothing but their storage holds against the drain; deleting a run empties it unseen.
+    """
+
+    idle_heads: ColumnElement[bool] | None = None
+    recheck: ColumnElement[bool] | None = None
+    busy: ColumnElement[bool] | None = None
+    storage: ColumnElement[bool] | None = None
+    stored_again: ColumnElement[bool] | None = None
+
+
+def green_need(look: Look) -> GreenNeed:
+    """What a drain that no thread blocks still needs. An erasure wants its storage read whatever blocks: how many threads
+    hold the field is what it asks."""
+    erases = any(target.kind == "erase" for target in look.spec.targets)
+    if look.is_blocked:
+        return GreenNeed(storage=_unread_storage(look), stored_again=_held_by_storage(look)) if erases else GreenNeed()
+    alive = and_(look.population, reads.is_alive())
+    if not look.spec.nodes:
+        seen = [found.id for found in look.revisions]
+        idle = and_(alive, reads.is_unverified_idle(seen))
+        storage = _unread_storage(look) if erases else None
+        return GreenNeed(idle_heads=idle, busy=_busy(look), storage=storage)
+    return GreenNeed(
+        idle_heads=_idle_heads(look), recheck=_recheck(look), busy=_busy(look), storage=_storage(look, erases=erases)
+    )
+
+
+def _busy(look: Look) -> ColumnElement[bool]:
+    return and_(look.population, reads.is_alive(), _thread.c.status == "busy")
+
+
+def _idle_heads(look: Look) -> ColumnElement[bool]:
+    nodes = set(look.spec.nodes)
+    able = [revision for revision, has in look.rules.revision_nodes.items() if nodes <= set(has)]
+    unverified = and_(look.population, reads.is_alive(), reads.is_unverified_idle(able))
+    return or_(unverified, and_(elsewhere(look), _is_readable()))
+
+
+def _recheck(look: Look) -> ColumnElement[bool] | None:
+    current = [found for found in look.revisions if found.vanished_at is None]
+    if not all(found is True for found in deployed_targets(look.spec, current).values()):
+        return None
+    graphs = [found.graph for found in current]
+    return and_(look.population, reads.is_alive(), _thread.c.graph_id.in_(graphs))
+
+
+def _storage(look: Look, *, erases: bool) -> ColumnElement[bool]:
+    nodes = look.spec.nodes
+    waiting = {node for node in look.rules.joins | look.rules.deferred if any(at_or_below(node, n) for n in nodes)}
+    unreadable = and_(elsewhere(look), ~_is_readable(), _thread.c.routes_id.is_(None))
+    ran = _unread_storage(look)
+    if waiting or erases:
+        return or_(ran, unreadable)
+    return unreadable if look.closed_at is None else or_(and_(ran, _thread.c.created_at > look.closed_at), unreadable)
+
+
+def _unread_storage(look: Look) -> ColumnElement[bool]:
+    return and_(
+        look.population,
+        reads.is_alive(),
+        _thread.c.condition != Condition.NEVER_RAN.value,
+        _thread.c.routes_id.is_(None),
+    )
+
+
+def _held_by_storage(look: Look) -> ColumnElement[bool]:
+    return and_(look.of(look.keys([Disposition.HOLDS_OLD_FIELD])), _thread.c.routes_id.is_not(None))
+
+
+def _is_readable() -> ColumnElement[bool]:
+    return _thread.c.condition != Condition.GRAPH_MISSING.value

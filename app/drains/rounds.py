@@ -1,0 +1,180 @@
+"""What the end of a poll means for a drain: its soak moves on, arrivals are kept, its answer is stored."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import and_
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.drains.answers import Answer, Verdict
+from app.drains.deployed import deployed_targets, removed_targets, touched_at
+from app.drains.dispositions import Disposition
+from app.drains.gathering import gather_evidence
+from app.drains.intake import list_arrivals
+from app.drains.jsonable import to_jsonable
+from app.drains.looking import Look
+from app.drains.verdicts import SoakState, advance, after_a_hit, decide
+from app.inventory import reads, subjects, tables, writes
+
+STORE_AT_LEAST_EVERY = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """The poll that just ended, as a drain sees it. ``as_of``: when it began. ``watermark``: the newest change, in the
+    server's time, that the complete poll before it had seen."""
+
+    poll_id: int
+    is_sweep: bool
+    is_complete: bool
+    as_of: datetime
+    watermark: datetime | None
+
+
+async def end_round(connection: AsyncConnection, look: Look, round_: Round) -> Answer:
+    """Move a drain on and store its answer, in the transaction that ends the poll."""
+    last = await _last_evaluation(connection, look)
+    arrivals = await writes.keep_arrivals(connection, await list_arrivals(connection, look))
+    after = _advance(look, round_, arrivals=arrivals > 0)
+    if await _fell_at_deploy(connection, look, last):
+        after = replace(after, fell_at=look.now, holds_since=None, sweeps=0)
+    was_drained = await _was_drained(connection, look, round_, last)
+    removed = removed_targets(look.spec, look.revisions, after.removed, was_drained=was_drained, now=look.now)
+    after = replace(after, removed=removed)
+    answer = decide(replace(await gather_evidence(connection, look), soak=after), look.now)
+    if answer.verdict is Verdict.DRAINED and after.drained_at is None:
+        after = replace(after, drained_at=look.now)
+    await _remember(connection, look, after)
+    await _store_answer(connection, look, answer, last, round_.poll_id)
+    return answer
+
+
+def _advance(look: Look, round_: Round, *, arrivals: bool) -> SoakState:
+    before = look.soak
+    if not round_.is_complete:
+        hit = look.is_blocked or arrivals
+        return after_a_hit(before, arrivals=arrivals, as_of=round_.as_of) if hit else before
+    return advance(
+        before,
+        blocked=look.is_blocked,
+        arrivals=arrivals,
+        touched_at=touched_at(look.spec, look.revisions, since=before.holds_since),
+        is_sweep=round_.is_sweep,
+        as_of=round_.as_of,
+        policy_soak=(look.spec.policy.soak_sweeps, look.spec.policy.soak_hold),
+    )
+
+
+async def _last_evaluation(connection: AsyncConnection, look: Look) -> Any | None:
+    """The newest stored answer to the criteria of today, or None."""
+    found = await reads.list_evaluations(connection, look.row.id, limit=1)
+    return found[0] if found and found[0].criteria_version == look.row.criteria_version else None
+
+
+# -- falls at a deploy ---------------------------------------------------------------------------------------------
+
+
+async def _fell_at_deploy(connection: AsyncConnection, look: Look, last: Any | None) -> bool:
+    """Whether fewer threads need a node target than when it was last looked at, while a deploy touched the target or it
+    was not deployed, and more of them than are known to have left it: the rest may have been lost, not finished."""
+    if not look.spec.nodes or last is None:
+        return False
+    now: Counter[str] = Counter()
+    for found in look.counts:
+        now[look.standings[found.key].overall.disposition.value] += found.count
+    fewer = _node_needs(last.answer["dispositions"]) - _node_needs(now)
+    fewer -= max(0, _excluded(now) - _excluded(last.answer["dispositions"]))
+    if fewer <= 0:
+        return False
+    is_touched = touched_at(look.spec, look.revisions, since=last.evaluated_at) is not None
+    deployed = deployed_targets(look.spec, look.revisions)
+    if not is_touched and all(deployed[target.key] for target in look.spec.targets if target.kind == "node"):
+        return False
+    known = await subjects.count_departed(connection, look.deployment_id, look.spec.nodes, since=last.evaluated_at)
+    return fewer > known
+
+
+_NODE_NEEDS = frozenset(
+    {
+        Disposition.STRANDED,
+        Disposition.LOST,
+        Disposition.PARKED_AT_TARGET,
+        Disposition.FAILED_AT_TARGET,
+        Disposition.RUNNING_AT_TARGET,
+        Disposition.SCHEDULED_AT_TARGET,
+        Disposition.MAY_HOLD_TARGET,
+    }
+)
+
+
+def _node_needs(dispositions: Mapping[str, int]) -> int:
+    """Threads that need, or may need, a node target."""
+    return sum(dispositions.get(found.value, 0) for found in _NODE_NEEDS)
+
+
+def _excluded(dispositions: Mapping[str, int]) -> int:
+    """Threads that a person has dealt with."""
+    return sum(dispositions.get(found.value, 0) for found in (Disposition.WAIVED, Disposition.ACKNOWLEDGED))
+
+
+# -- removals ------------------------------------------------------------------------------------------------------
+
+
+async def _was_drained(connection: AsyncConnection, look: Look, round_: Round, last: Any | None) -> bool:
+    """Whether the drain was drained until the target went: by its last answer, on evidence still fresh, and with no
+    thread that moved since, which may have entered before it went."""
+    if last is None or last.verdict != Verdict.DRAINED.value or round_.watermark is None:
+        return False
+    seen = await reads.find_complete_before(connection, look.deployment_id, round_.poll_id)
+    if seen is None or look.now - seen.started_at > look.spec.policy.max_age:
+        return False
+    moved = and_(look.population, reads.is_alive(), tables.thread.c.updated_at > round_.watermark)
+    return await reads.count_threads(connection, look.deployment_id, moved) == 0
+
+
+# -- storing -------------------------------------------------------------------------------------------------------
+
+
+async def _remember(connection: AsyncConnection, look: Look, after: SoakState) -> None:
+    await writes.update_drain(
+        connection,
+        look.row.id,
+        holds_since=after.holds_since,
+        sweeps=after.sweeps,
+        regressed_since=after.regressed_since,
+        drained_at=after.drained_at,
+        removed={key: when.isoformat() for key, when in after.removed.items()},
+        fell_at=after.fell_at,
+        leaking_since=after.leaking_since,
+    )
+
+
+async def _store_answer(
+    connection: AsyncConnection, look: Look, answer: Answer, last: Any | None, poll_id: int
+) -> None:
+    content = to_jsonable(answer)
+    is_fresh = last is not None and answer.evaluated_at - last.evaluated_at < STORE_AT_LEAST_EVERY
+    if last is not None and is_fresh and _essence(last.answer) == _essence(content):
+        return
+    await writes.add_evaluation(
+        connection,
+        {
+            "deployment_id": look.deployment_id,
+            "drain_id": look.row.id,
+            "poll_id": poll_id,
+            "evaluated_at": answer.evaluated_at,
+            "criteria_version": look.row.criteria_version,
+            "verdict": answer.verdict.value,
+            "answer": content,
+        },
+    )
+
+
+def _essence(answer: Mapping[str, Any]) -> str:
+    """What of an answer makes it worth storing again."""
+    reasons = [(reason["code"], reason["count"]) for reason in answer["reasons"]]
+    return json.dumps([answer["verdict"], reasons, answer["dispositions"], answer["criteria_version"]], sort_keys=True)

@@ -1,0 +1,245 @@
+"""Threads by classes that look the same to the rules of a drain: counted, listed, found."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import astuple, dataclass, fields
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_, case, func, or_, select, tuple_
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.facts.types import Departure, Status
+from app.inventory import tables
+from app.inventory.cursors import close_cursor, cursor_time, open_cursor
+
+_thread = tables.thread
+_NOTHING = -1  # in place of null, which is equal to nothing
+_CHUNK = 2000  # classes in one statement
+
+
+@dataclass(frozen=True, slots=True)
+class Lens:
+    """What tells the threads of one drain apart beside what is stored of each.
+
+    ``cutoff``: a running thread's reading is current after it. ``waived``: threads that a person took over.
+    ``changed_before``: a thread whose state last changed before it is past the drain's retention. None: there is no such
+    thing in this drain.
+    """
+
+    cutoff: datetime
+    waived: ColumnElement[bool] | None = None
+    changed_before: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectKey:
+    """What makes threads look the same to the rules of a drain."""
+
+    condition: str
+    work_id: int
+    shape_id: int | None
+    state_shape_id: int | None
+    revision_id: int | None
+    is_current: bool
+    routes_id: int | None
+    is_waived: bool = False
+    is_past_retention: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectCount:
+    """How many threads look the same, and the oldest last change among them."""
+
+    key: SubjectKey
+    count: int
+    oldest: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectThread:
+    """One thread with its class."""
+
+    thread_id: str
+    key: SubjectKey
+    status: str
+    assistant_id: str | None
+    created_at: datetime
+    since: datetime
+
+
+def _columns(lens: Lens) -> dict[str, ColumnElement[Any]]:
+    """A column for each part of the key that differs between the threads of a drain."""
+    found: dict[str, ColumnElement[Any]] = {
+        "condition": _thread.c.condition,
+        "work_id": _thread.c.work_id,
+        "shape_id": func.coalesce(_row_shape_id(), _NOTHING),
+        "state_shape_id": func.coalesce(_thread.c.state_shape_id, _NOTHING),
+        "revision_id": func.coalesce(_thread.c.revision_id, _NOTHING),
+        "is_current": _as_number(and_(_thread.c.reading_is_current, _thread.c.state_read_at >= lens.cutoff)),
+        "routes_id": func.coalesce(_thread.c.routes_id, _NOTHING),
+    }
+    if lens.waived is not None:
+        found["is_waived"] = _as_number(lens.waived)
+    if lens.changed_before is not None:
+        found["is_past_retention"] = _as_number(changed_at() < lens.changed_before)
+    return found
+
+
+def _as_number(condition: ColumnElement[bool]) -> ColumnElement[int]:
+    return case((condition, 1), else_=0)
+
+
+def changed_at() -> ColumnElement[datetime]:
+    """When a thread's state last changed, as far as its row says."""
+    return func.coalesce(_thread.c.state_updated_at, _thread.c.updated_at, type_=tables.UtcDateTime)
+
+
+def _row_shape_id() -> ColumnElement[int | None]:
+    """The row's shape. A running thread's row has old values or none: there only the state counts, where it was read."""
+    busy = and_(_thread.c.status == Status.BUSY.value, _thread.c.state_shape_id.is_not(None))
+    return case((busy, None), else_=_thread.c.row_shape_id)
+
+
+def _key(row: Any) -> SubjectKey:
+    found = row._mapping
+
+    def reference(name: str) -> int | None:
+        value = found[name]
+        return None if value == _NOTHING else int(value)
+
+    return SubjectKey(
+        condition=found["condition"],
+        work_id=found["work_id"],
+        shape_id=reference("shape_id"),
+        state_shape_id=reference("state_shape_id"),
+        revision_id=reference("revision_id"),
+        is_current=bool(found["is_current"]),
+        routes_id=reference("routes_id"),
+        is_waived=bool(found.get("is_waived")),
+        is_past_retention=bool(found.get("is_past_retention")),
+    )
+
+
+async def count_subjects(
+    connection: AsyncConnection, deployment_id: int, where: ColumnElement[bool], *, lens: Lens
+) -> list[SubjectCount]:
+    """Threads by classes that look the same."""
+    columns = [column.label(name) for name, column in _columns(lens).items()]
+    keyed = (
+        select(*columns, changed_at().label("changed_at"))
+        .where(_thread.c.deployment_id == deployment_id, where)
+        .subquery("keyed")
+    )
+    parts = [keyed.c[column.name] for column in columns]
+    query = select(
+        *parts, func.count().label("n"), func.min(keyed.c.changed_at, type_=tables.UtcDateTime).label("oldest")
+    ).group_by(*parts)
+    return [SubjectCount(_key(row), row.n, row.oldest) for row in await connection.execute(query)]
+
+
+async def find_subject(
+    connection: AsyncConnection, deployment_id: int, where: ColumnElement[bool], *, lens: Lens
+) -> SubjectKey | None:
+    """The class of one thread; None when there is none."""
+    columns = [column.label(name) for name, column in _columns(lens).items()]
+    query = select(*columns).where(_thread.c.deployment_id == deployment_id, where).limit(1)
+    found = (await connection.execute(query)).one_or_none()
+    return None if found is None else _key(found)
+
+
+def looks_like(keys: Collection[SubjectKey], *, lens: Lens) -> ColumnElement[bool]:
+    """Threads of these classes."""
+    columns = _columns(lens)
+    wanted = [name.name in columns for name in fields(SubjectKey)]
+    values = [
+        tuple(_value(part) for part, is_wanted in zip(astuple(key), wanted, strict=True) if is_wanted) for key in keys
+    ]
+    return or_(*(tuple_(*columns.values()).in_(chunk) for chunk in _chunks(values)))
+
+
+def _value(part: Any) -> Any:
+    if part is None:
+        return _NOTHING
+    return int(part) if isinstance(part, bool) else part
+
+
+def _chunks(values: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+    yield from (values[start : start + _CHUNK] for start in range(0, max(1, len(values)), _CHUNK))
+
+
+async def list_subject_threads(
+    connection: AsyncConnection,
+    deployment_id: int,
+    where: ColumnElement[bool],
+    *,
+    lens: Lens,
+    cursor: str | None,
+    limit: int,
+) -> tuple[list[SubjectThread], str | None]:
+    """Threads with their classes, oldest last change first, and the cursor of the next page."""
+    columns = [column.label(name) for name, column in _columns(lens).items()]
+    since = changed_at()
+    query = select(
+        _thread.c.thread_id,
+        _thread.c.status,
+        _thread.c.assistant_id,
+        _thread.c.created_at,
+        since.label("since"),
+        *columns,
+    ).where(_thread.c.deployment_id == deployment_id, where)
+    if cursor is not None:
+        value, thread_id = open_cursor(cursor, "since")
+        when = cursor_time(value)
+        query = query.where(or_(since > when, and_(since == when, _thread.c.thread_id > thread_id)))
+    rows = list(await connection.execute(query.order_by(since, _thread.c.thread_id).limit(limit + 1)))
+    items = [
+        SubjectThread(row.thread_id, _key(row), row.status, row.assistant_id, row.created_at, row.since)
+        for row in rows[:limit]
+    ]
+    more = len(rows) > limit
+    return items, close_cursor("since", items[-1].since.isoformat(), items[-1].thread_id) if more else None
+
+
+async def count_by_assistant(
+    connection: AsyncConnection, deployment_id: int, where: ColumnElement[bool], *, limit: int
+) -> list[tuple[str | None, int]]:
+    """Threads by the assistant that ran them, most first."""
+    query = (
+        select(_thread.c.assistant_id, func.count().label("n"))
+        .where(_thread.c.deployment_id == deployment_id, where)
+        .group_by(_thread.c.assistant_id)
+        .order_by(func.count().desc(), _thread.c.assistant_id)
+        .limit(limit)
+    )
+    return [(row.assistant_id, row.n) for row in await connection.execute(query)]
+
+
+def has_completed(nodes: Collection[str]) -> ColumnElement[bool]:
+    """Threads that were seen pending at one of these nodes, or below, and went on when it was done."""
+    leaf = tables.observation
+    found = select(leaf.c.thread_id).where(
+        leaf.c.deployment_id == _thread.c.deployment_id,
+        leaf.c.thread_id == _thread.c.thread_id,
+        leaf.c.departure == Departure.COMPLETED.value,
+        _is_at(nodes),
+    )
+    return found.exists()
+
+
+async def count_departed(
+    connection: AsyncConnection, deployment_id: int, nodes: Collection[str], *, since: datetime
+) -> int:
+    """Threads that are known to have left one of these nodes since then, other than by being lost."""
+    leaf = tables.observation
+    query = select(func.count(func.distinct(leaf.c.thread_id))).where(
+        leaf.c.deployment_id == deployment_id, leaf.c.left_at >= since, leaf.c.departure.in_(_KNOWN), _is_at(nodes)
+    )
+    return int(await connection.scalar(query) or 0)
+
+
+_KNOWN = [found.value for found in Departure if found not in (Departure.LOST, Departure.UNEXPLAINED)]
+
+
+def _is_at(nodes: Collection[str]) -> ColumnElement[bool]:
+    node = tables.observation.c.node
+    return or_(*(or_(node == path, node.startswith(path + "/", autoescape=True)) for path in nodes))
