@@ -93,6 +93,7 @@ def upgrade() -> None:
     )
     op.create_index('ix_attestation_drain_id', 'attestation', ['drain_id'], unique=False)
 
+    op.create_index('ix_thread_classes', 'thread', ['deployment_id', 'graph_id', 'head_graph_id', 'condition', 'work_id', 'row_shape_id', 'state_shape_id', 'revision_id', 'routes_id', 'status', 'reading_is_current', 'state_read_at', 'state_updated_at', 'updated_at', 'created_at', 'assistant_id', 'thread_id'], unique=False)
     op.add_column('alarm', sa.Column('acknowledged_at', sa.DateTime(timezone=True), nullable=True))
     op.add_column('drain', sa.Column('removed', sa.JSON(), nullable=True))
     _carry_over()
@@ -141,6 +142,7 @@ def _carry_over() -> None:
 
 
 def downgrade() -> None:
+    op.drop_index('ix_thread_classes', table_name='thread')
     op.add_column('drain', sa.Column('removed_at', sa.DateTime(timezone=True), nullable=True))
     op.drop_column('drain', 'removed')  # in place, on SQLite too
     op.drop_column('alarm', 'acknowledged_at')

@@ -163,6 +163,26 @@ thread = Table(
     Index("ix_thread_deployment_id_created_at", "deployment_id", "created_at", "thread_id"),
     Index("ix_thread_deployment_id_condition", "deployment_id", "condition"),
     Index("ix_thread_deployment_id_seen_poll_id", "deployment_id", "seen_poll_id"),
+    Index(  # all that a drain counts by, so that it never reads a row
+        "ix_thread_classes",
+        "deployment_id",
+        "graph_id",
+        "head_graph_id",
+        "condition",
+        "work_id",
+        "row_shape_id",
+        "state_shape_id",
+        "revision_id",
+        "routes_id",
+        "status",
+        "reading_is_current",
+        "state_read_at",
+        "state_updated_at",
+        "updated_at",
+        "created_at",
+        "assistant_id",
+        "thread_id",
+    ),
 )
 
 observation = Table(
