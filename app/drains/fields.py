@@ -124,7 +124,8 @@ def _version(shape: Shape, target: Target, rules: Rules) -> Finding:
 def _remove(subject: Subject, target: Target, rules: Rules) -> Finding:
     """A field that the schema no longer has is ignored, so it matters only where work is pending."""
     if subject.condition is Condition.SETTLED and not _waits(subject):
-        return Finding(Disposition.UNAFFECTED)
+        known = subject.revision_id is not None
+        return Finding(Disposition.UNAFFECTED) if known else not_known(Disposition.PRESUMED)
     if any(_presence(rules.find(shape.fields, target.name)) is not Presence.ABSENT for shape in _shapes(subject)):
         if subject.condition in (Condition.PRESUMED_SETTLED, Condition.UNPLACED):
             return not_known(_MAY_WAIT[subject.condition])

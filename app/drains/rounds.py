@@ -1,7 +1,6 @@
 """What the end of a poll means for a drain: its soak moves on, arrivals are kept, its answer is stored."""
 
 import json
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -16,11 +15,13 @@ from app.drains.dispositions import Disposition
 from app.drains.gathering import gather_evidence
 from app.drains.intake import list_arrivals
 from app.drains.jsonable import to_jsonable
+from app.drains.judging import judge
 from app.drains.looking import Look
 from app.drains.verdicts import SoakState, advance, after_a_hit, decide
 from app.inventory import reads, subjects, tables, writes
 
 STORE_AT_LEAST_EVERY = timedelta(hours=1)
+NEEDS = "node_needs"  # in a stored answer: how many threads needed a node target
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +84,7 @@ async def _fell_at_deploy(connection: AsyncConnection, look: Look, last: Any | N
     was not deployed, and more of them than are known to have left it: the rest may have been lost, not finished."""
     if not look.spec.nodes or last is None:
         return False
-    now: Counter[str] = Counter()
-    for found in look.counts:
-        now[look.standings[found.key].overall.disposition.value] += found.count
-    fewer = _node_needs(last.answer["dispositions"]) - _node_needs(now)
-    fewer -= max(0, _excluded(now) - _excluded(last.answer["dispositions"]))
+    fewer = _needed_then(last.answer) - _node_needs(look)
     if fewer <= 0:
         return False
     is_touched = touched_at(look.spec, look.revisions, since=last.evaluated_at) is not None
@@ -107,18 +104,25 @@ _NODE_NEEDS = frozenset(
         Disposition.RUNNING_AT_TARGET,
         Disposition.SCHEDULED_AT_TARGET,
         Disposition.MAY_HOLD_TARGET,
+        Disposition.ACKNOWLEDGED,
     }
 )
 
 
-def _node_needs(dispositions: Mapping[str, int]) -> int:
-    """Threads that need, or may need, a node target."""
-    return sum(dispositions.get(found.value, 0) for found in _NODE_NEEDS)
+def _needed_then(answer: Mapping[str, Any]) -> int:
+    """The same of a stored answer; one of an earlier version has the dispositions alone."""
+    told: int = answer.get(NEEDS) or sum(answer["dispositions"].get(found.value, 0) for found in _NODE_NEEDS)
+    return told
 
 
-def _excluded(dispositions: Mapping[str, int]) -> int:
-    """Threads that a person has dealt with."""
-    return sum(dispositions.get(found.value, 0) for found in (Disposition.WAIVED, Disposition.ACKNOWLEDGED))
+def _node_needs(look: Look) -> int:
+    """Threads that need, or may need, a node target, whatever people say of them."""
+    nodes = [target for target in look.spec.targets if target.kind == "node"]
+    count = 0
+    for found in look.counts:
+        standing = judge(replace(look.subject(found.key), is_waived=False), nodes, look.rules)
+        count += found.count if standing.overall.disposition in _NODE_NEEDS else 0
+    return count
 
 
 # -- removals ------------------------------------------------------------------------------------------------------
@@ -156,7 +160,7 @@ async def _remember(connection: AsyncConnection, look: Look, after: SoakState) -
 async def _store_answer(
     connection: AsyncConnection, look: Look, answer: Answer, last: Any | None, poll_id: int
 ) -> None:
-    content = to_jsonable(answer)
+    content = to_jsonable(answer) | {NEEDS: _node_needs(look) if look.spec.nodes else 0}
     is_fresh = last is not None and answer.evaluated_at - last.evaluated_at < STORE_AT_LEAST_EVERY
     if last is not None and is_fresh and _essence(last.answer) == _essence(content):
         return
@@ -177,4 +181,5 @@ async def _store_answer(
 def _essence(answer: Mapping[str, Any]) -> str:
     """What of an answer makes it worth storing again."""
     reasons = [(reason["code"], reason["count"]) for reason in answer["reasons"]]
-    return json.dumps([answer["verdict"], reasons, answer["dispositions"], answer["criteria_version"]], sort_keys=True)
+    parts = [answer["verdict"], reasons, answer["dispositions"], answer["criteria_version"], answer.get(NEEDS)]
+    return json.dumps(parts, sort_keys=True)

@@ -69,6 +69,7 @@ def test_a_kind_that_nobody_saw_is_unread() -> None:
     [
         (subject(C.SETTLED, shape=HOLDS), D.UNAFFECTED, None),
         (subject(C.SETTLED, shape=None), D.UNAFFECTED, None),
+        (subject(C.SETTLED, revision_id=None), D.PRESUMED, "idle_unverified"),
         (subject(C.NEVER_RAN, shape=HOLDS), D.UNAFFECTED, None),
         (subject(C.PARKED, ELSEWHERE, shape=HOLDS), D.HOLDS_OLD_FIELD, None),
         (subject(C.PARKED, ELSEWHERE, shape=shape({"legacy_notes": None})), D.HOLDS_OLD_FIELD, None),

@@ -406,6 +406,7 @@ def test_a_deploy_alone_is_no_regression() -> None:
     assert advanced(SoakState(NOW - 5 * HOUR, 5, drained_at=NOW), deploy=True).regressed_since is None
 
 
+@MANY
 @given(
     st.lists(
         st.tuples(st.sampled_from(["", "blocked", "arrivals", "deploy"]), st.booleans(), st.integers(1, 90)),
