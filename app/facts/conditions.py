@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from app.facts.interrupts import prove
+from app.facts.interrupts import Proof, places_of, prove
 from app.facts.topology import at_or_below
 from app.facts.types import (
     Cause,
@@ -200,26 +200,49 @@ def changed_at(row: RowFacts) -> datetime:
 def _not_scheduled(
     row: RowFacts, state: StateFacts, known: ThreadFacts | None, candidates: Collection[str]
 ) -> Iterable[Leaf]:
-    """Leaves that are pending by the row's proof or by what was last seen, but that the graph does not schedule."""
-    named: set[str] = set()
+    """Leaves that are pending by proof or by what was last seen, but that the graph does not schedule."""
     dealt_with = {leaf.task_id for leaf in known.leaves if leaf.acknowledged} if known is not None else set()
-    for task_id, node in prove(row.interrupts, candidates).items():
-        if not any(at_or_below(leaf.node, node) for leaf in state.leaves) and node not in state.unapplied:
-            named.add(node)
-            yield Leaf(
-                node=node,
-                ns="",
-                task_id=task_id,
-                checkpoint_id=state.checkpoint_id,
-                interrupts=sum(1 for interrupt in row.interrupts if interrupt.task_id == task_id),
-                cause=Cause.DYNAMIC,
-                source=LeafSource.INTERRUPT_ID,
-                acknowledged=task_id in dealt_with,
-            )
+    proofs = _unscheduled(row, state, candidates)
+    exact = tuple(_proved(proof, state, dealt_with) for proof in proofs if not proof.inside)
+    seen = tuple(_last_seen(row, state, known, {leaf.node for leaf in exact}))
+    yield from exact
+    yield from seen
+    for proof in proofs:
+        if proof.inside and not any(at_or_below(leaf.node, proof.node) for leaf in seen):
+            yield _proved(proof, state, dealt_with)
+
+
+def _unscheduled(row: RowFacts, state: StateFacts, candidates: Collection[str]) -> tuple[Proof, ...]:
+    """What is proved of interrupts whose own task the state does not show."""
+    shown = {leaf.task_id for leaf in state.leaves if not leaf.inside_unseen} | state.finished
+    unexplained = [interrupt for interrupt in row.interrupts if interrupt.task_id not in shown]
+    proofs = prove(unexplained, candidates, places_of(state.heads, state.steps)) if unexplained else ()
+    return tuple(
+        proof
+        for proof in proofs
+        if proof.node not in state.unapplied and not any(at_or_below(leaf.node, proof.node) for leaf in state.leaves)
+    )
+
+
+def _proved(proof: Proof, state: StateFacts, dealt_with: Collection[str | None]) -> Leaf:
+    return Leaf(
+        node=proof.node,
+        ns=proof.ns,
+        task_id=proof.task_id,
+        checkpoint_id=state.heads.get(proof.ns, state.checkpoint_id),
+        interrupts=proof.interrupts,
+        cause=Cause.DYNAMIC,
+        inside_unseen=proof.inside,
+        source=LeafSource.INTERRUPT_ID,
+        acknowledged=proof.task_id in dealt_with,
+    )
+
+
+def _last_seen(row: RowFacts, state: StateFacts, known: ThreadFacts | None, named: Collection[str]) -> Iterable[Leaf]:
     if known is None or known.row.created_at != row.created_at:
         return
     tasks = {leaf.task_id for leaf in state.leaves} | {task for leaf in state.leaves for task in _tasks_above(leaf)}
-    nodes = {leaf.node for leaf in state.leaves} | set(state.unapplied) | named
+    nodes = {leaf.node for leaf in state.leaves} | set(state.unapplied) | set(named)
     for leaf in known.leaves:
         stands = _still_stands(leaf, state, known)
         if (stands or leaf.lost) and leaf.task_id not in tasks and leaf.node not in nodes:

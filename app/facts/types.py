@@ -164,7 +164,8 @@ class StateFacts:
 
     ``unapplied`` are the nodes of finished tasks whose results are not applied yet, ``finished`` the ids of these tasks.
     ``heads`` maps each checkpoint namespace that
-    could be seen to its head checkpoint (the root's is ``""``). ``run_id`` is the run that wrote the head.
+    could be seen to its head checkpoint (the root's is ``""``), ``steps`` to that checkpoint's step; steps are known only
+    while the answer is fresh. ``run_id`` is the run that wrote the head.
     """
 
     checkpoint_id: str | None
@@ -179,6 +180,7 @@ class StateFacts:
     heads: Mapping[str, str] = field(default_factory=dict)
     finished: frozenset[str] = frozenset()
     run_id: str | None = None
+    steps: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

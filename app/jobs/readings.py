@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TypeVar
 
 from app.clock import utc_now
@@ -104,20 +105,15 @@ class Readings:
             if not with_storage or failed.condition is not Condition.GRAPH_MISSING:
                 return failed
             return replace(failed, storage=await self.server.storage(row.thread_id))  # needs no graph
-        judged = judge_state(
-            row,
-            state,
-            runs=runs,
-            known=known,
-            candidates=self.candidates,
-            stuck_after=self.stuck_after,
-            now=read_at,
-        )
+        judge = partial(judge_state, row, state, runs=runs, known=known, stuck_after=self.stuck_after, now=read_at)
+        judged = judge(candidates=self.candidates)
+        storage = await self.server.storage(row.thread_id) if with_storage or _asks_unnamed(row, judged) else None
+        if storage is not None and _asks_unnamed(row, judged):
+            judged = judge(candidates={*self.candidates, *storage.branches})
         surprises = judged.condition in SURPRISES and (known is None or known.condition is not judged.condition)
         if surprises and not await self._still_the_same(row):
             judged = replace(judged, condition=Condition.UNREAD, leaves=state.leaves)
         judged, departed = await self._judge_departures(row, state, known, judged)
-        storage = await self.server.storage(row.thread_id) if with_storage else None
         if storage is None and known is not None and not moved(row, known):
             storage = known.storage
         return ThreadFacts(
@@ -232,6 +228,11 @@ def _head_graph(row: RowFacts, known: ThreadFacts | None) -> str | None:
     if known.state is not None and known.state.graph_id is not None:
         return known.state.graph_id
     return known.head_graph or (known.row.graph_id if known.row.graph_id != row.graph_id else None)
+
+
+def _asks_unnamed(row: RowFacts, judged: Judgement) -> bool:
+    """Whether a thread asks and no node is named that does: its storage may know a name that no revision had."""
+    return judged.condition is Condition.UNPLACED and bool(row.interrupts)
 
 
 def _deleted(known: ThreadFacts | None) -> tuple[Departed, ...]:

@@ -322,7 +322,11 @@ def test_whoever_first_looks_after_the_deploy_is_never_told_drained(play: Play, 
     assert "target_not_deployed" in _codes(play.late[act], name)
 
 
-@pytest.mark.parametrize("name", ["renamed", "send_target_renamed", "one_of_two_removed"])
+PROVED = ["renamed", "send_target_renamed", "one_of_two_removed"]
+PROVED_INSIDE = ["inner_renamed", "inner_with_memory_renamed", "two_deep_renamed"]
+
+
+@pytest.mark.parametrize("name", [*PROVED, *PROVED_INSIDE])
 def test_an_interrupt_names_its_node_although_no_revision_was_seen_that_had_it(play: Play, name: str) -> None:
     """The drain names the node, and the interrupt's id proves it (§3.2)."""
     assert play.late["untouched"].threads[name]["condition"] == "stranded"

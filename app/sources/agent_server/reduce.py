@@ -103,15 +103,14 @@ def reduce_state(raw: object, reading: Reading) -> StateFacts:
     metadata = state.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
     source = _known_source(metadata.get("source"))
-    step = metadata.get("step")
-    seen = _Seen([], [], {}, set(), [])
+    seen = _Seen([], [], {}, set(), [], {})
     _walk(state, prefix="", ns="", source=source, seen=seen)
     return StateFacts(
         checkpoint_id=checkpoint_id,
         parent_id=_parent_id(state),
         created_at=_maybe_time(state.get("created_at")),
         source=source,
-        step=step if isinstance(step, int) and not isinstance(step, bool) else None,
+        step=_step(metadata),
         graph_id=identifier(metadata.get("graph_id")),
         leaves=tuple(seen.leaves),
         unapplied=tuple(sorted(seen.unapplied)),
@@ -119,6 +118,7 @@ def reduce_state(raw: object, reading: Reading) -> StateFacts:
         heads=seen.heads,
         finished=frozenset(seen.finished),
         run_id=_uuid(metadata.get("run_id")),
+        steps=seen.steps,
     )
 
 
@@ -149,13 +149,12 @@ def reduce_history(raw: object) -> tuple[CheckpointFacts, ...]:
 def _checkpoint(state: Mapping[str, Any]) -> CheckpointFacts:
     metadata = state.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
-    step = metadata.get("step")
     tasks = [task for task in state.get("tasks") or [] if isinstance(task, Mapping)]
     return CheckpointFacts(
         id=_text(_checkpoint_id(state), "checkpoint id"),
         parent_id=_parent_id(state),
         source=_known_source(metadata.get("source")),
-        step=step if isinstance(step, int) and not isinstance(step, bool) else None,
+        step=_step(metadata),
         graph_id=identifier(metadata.get("graph_id")),
         run_id=_uuid(metadata.get("run_id")),
         created_at=_maybe_time(state.get("created_at")),
@@ -228,12 +227,16 @@ class _Seen:
     heads: dict[str, str]
     finished: set[str]
     inner_values: list[Mapping[str, Any]]
+    steps: dict[str, int]
 
 
 def _walk(state: Mapping[str, Any], *, prefix: str, ns: str, source: str | None, seen: _Seen) -> None:
     """Collect the unfinished leaf tasks, and the finished tasks that stand beside them, of a state and below."""
     if (head := _checkpoint_id(state)) is not None:
         seen.heads[ns] = head
+        metadata = state.get("metadata")
+        if isinstance(metadata, Mapping) and (step := _step(metadata)) is not None:
+            seen.steps[ns] = step
     named = set()
     for item in _list(state.get("tasks") or [], "tasks"):
         task = _mapping(item, "task")
@@ -301,6 +304,11 @@ def _source(state: Mapping[str, Any]) -> str | None:
 def _known_source(raw: object) -> str | None:
     """How a checkpoint came about, in LangGraph's own words; metadata is the caller's too, so no other word is kept."""
     return raw if isinstance(raw, str) and raw in ("input", "loop", "update", "fork") else None
+
+
+def _step(metadata: Mapping[str, Any]) -> int | None:
+    step = metadata.get("step")
+    return step if isinstance(step, int) and not isinstance(step, bool) else None
 
 
 def _uuid(raw: object) -> str | None:
