@@ -24,6 +24,9 @@ from app.facts.types import (
 )
 
 LASTING_POLLS = 2
+LAG = timedelta(seconds=1)
+"""How long after its last checkpoint a run may end and move the row."""
+
 CURRENT_DURABILITY = frozenset({"sync", "async"})
 
 
@@ -195,6 +198,19 @@ def waits_no_more(row: RowFacts) -> bool:
 def changed_at(row: RowFacts) -> datetime:
     """When the thread's state last changed, as far as the row says."""
     return row.state_updated_at or row.updated_at
+
+
+def moved_without_writing(row: RowFacts, state: StateFacts) -> bool:
+    """Whether something moved the state of an idle thread after its head was written. A run that was told where to go, and
+    was rolled back, leaves that node pending in no view at all; its run is gone, too."""
+    if row.status is not Status.IDLE or row.shape is None or row.state_updated_at is None or state.created_at is None:
+        return False
+    return row.state_updated_at - state.created_at > LAG
+
+
+def explained(row: RowFacts, ended: Iterable[datetime] | None) -> bool:
+    """Whether a run that is still listed ended when the row's state last moved: one that had nothing to do."""
+    return row.state_updated_at is not None and any(abs(row.state_updated_at - one) < LAG for one in ended or ())
 
 
 def _not_scheduled(

@@ -231,7 +231,10 @@ class StateFailure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """One active run of a thread (``runs.list``): status pending or running, and how it writes checkpoints."""
+    """One active run of a thread (``runs.list``): status pending or running, and how it writes checkpoints.
+
+    ``durability`` None: nobody knows, or it was told where to go, so that the node it begins with shows nowhere.
+    """
 
     run_id: str
     status: str

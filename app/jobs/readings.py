@@ -11,11 +11,13 @@ from app.clock import utc_now
 from app.facts.conditions import (
     Judgement,
     changed_at,
+    explained,
     judge_failure,
     judge_state,
     judge_unread,
     left,
     may_hold_work,
+    moved_without_writing,
     waits_no_more,
 )
 from app.facts.departures import Circumstances, judge_departure
@@ -113,6 +115,9 @@ class Readings:
         surprises = judged.condition in SURPRISES and (known is None or known.condition is not judged.condition)
         if surprises and not await self._still_the_same(row):
             judged = replace(judged, condition=Condition.UNREAD, leaves=state.leaves)
+        if judged.condition is Condition.SETTLED and moved_without_writing(row, state):
+            ended = await self.server.ended(row.thread_id)
+            judged = judged if explained(row, ended) else replace(judged, condition=Condition.UNPLACED)
         judged, departed = await self._judge_departures(row, state, known, judged)
         if storage is None and known is not None and not moved(row, known):
             storage = known.storage

@@ -7,14 +7,16 @@ uses the product.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.errors import ConflictError
 
 CANARY = "canary-4d1f-must-not-leak"
 """A value in every place that may hold one: state, interrupt payload, exception, thread and run metadata, config."""
@@ -637,6 +639,253 @@ async def functional_parked(bench: Bench) -> Made:
 async def functional_finished(bench: Bench) -> str:
     """An entrypoint of the functional API returned."""
     return await bench.ran("functional")
+
+
+# --- Other ways to get there ---------------------------------------------------------------------------------------------------------
+
+
+@situation("moves", **parked("ask"))
+async def sent_there_by_a_command(bench: Bench) -> str:
+    """A node said where to go with Command(goto=…), to a node that no edge leads to."""
+    return await bench.ran("moves", {"case": "goto"})
+
+
+# A run's own goto is written beside the head, where no view shows it: the node runs, and `next` is empty.
+@situation("moves", status="interrupted", interrupts=1, pending=("ask",), unseen=("ask",))
+async def sent_there_by_the_run(bench: Bench) -> str:
+    """Finished; then a run with the command goto sent it to a node that asks."""
+    thread_id = await bench.ran("moves", {"case": "end"})
+    await bench.run(thread_id, "moves", command={"goto": "ask"})
+    return thread_id
+
+
+@situation("support", pending=("hold",), unseen=("hold",))
+async def sent_there_and_rolled_back(bench: Bench) -> str:
+    """Finished; then a run with the command goto was cancelled with rollback while the node ran."""
+    thread_id, run_id = await _sent_and_held(bench)
+    await asyncio.sleep(1)  # the head is older than the roll-back by more than a run takes to end
+    await bench.client.runs.cancel(thread_id, run_id, wait=True, action="rollback")
+    return thread_id
+
+
+@situation("support", status="interrupted", pending=("hold",), unseen=("hold",))
+async def sent_there_and_cancelled(bench: Bench) -> str:
+    """Finished; then a run with the command goto was cancelled while the node ran."""
+    thread_id, run_id = await _sent_and_held(bench)
+    await bench.client.runs.cancel(thread_id, run_id, wait=True)
+    return thread_id
+
+
+@situation("support", status="busy", pending=("hold",), unseen=("hold",))
+async def running_where_it_was_sent(bench: Bench) -> str:
+    """Finished; now a run with the command goto runs a node."""
+    return (await _sent_and_held(bench))[0]
+
+
+async def _sent_and_held(bench: Bench) -> tuple[str, str]:
+    thread_id = await bench.thread()
+    await bench.run(thread_id, "support", input={"note": CANARY, "case": "finish", "gate": thread_id})
+    run_id = await bench.start(thread_id, "support", command={"goto": "hold"})
+    await bench.reached(thread_id)
+    return thread_id, run_id
+
+
+@situation("support")
+async def run_that_had_nothing_to_do(bench: Bench) -> str:
+    """Finished; then a run without an input did nothing."""
+    thread_id = await bench.ran("support", {"case": "finish"})
+    await asyncio.sleep(1)
+    await bench.run(thread_id, "support", input=None)
+    return thread_id
+
+
+@situation("moves", **parked("ask"))
+async def asked_again_in_a_loop(bench: Bench) -> Made:
+    """Asked, was answered, and came around to the same node, which asks again in a new task."""
+    thread_id = await bench.ran("moves", {"case": "goto", "rounds": 2})
+    parked_at = await bench.head(thread_id)
+    await bench.answer(thread_id, "moves")
+    return thread_id, {"parked_checkpoint": parked_at}
+
+
+@situation("leaving", **parked("ask"))
+async def sent_there_out_of_a_subgraph(bench: Bench) -> str:
+    """An inner node left its subgraph with Command(graph=PARENT) for a node that asks."""
+    return await bench.ran("leaving")
+
+
+@situation("stops", status="interrupted", pending=("ask",), next=("ask",))
+async def breakpoint_of_the_graph(bench: Bench) -> str:
+    """Stopped by an interrupt_before that the graph was compiled with."""
+    return await bench.ran("stops", {"case": "goto"})
+
+
+@situation("support", status="interrupted", pending=("hold",), next=("hold",))
+async def breakpoint_after_the_answer(bench: Bench) -> str:
+    """Was answered, and stopped by the run's interrupt_after of the node that had asked."""
+    thread_id = await bench.ran("support", {"case": "ask"})
+    await bench.answer(thread_id, "support", interrupt_after=["await_approval"])
+    return thread_id
+
+
+@situation("support", **parked("await_approval"))
+async def replayed_from_before(bench: Bench) -> str:
+    """Finished after an answer; then a run from the checkpoint before the question asked it again."""
+    thread_id = await bench.ran("support", {"case": "ask"})
+    before = (await bench.client.threads.get_state(thread_id))["parent_checkpoint"]
+    await bench.answer(thread_id, "support")
+    await bench.run(thread_id, "support", input=None, checkpoint=before)
+    return thread_id
+
+
+@situation("support", **parked("await_approval"))
+async def travelled_back_to_the_question(bench: Bench) -> str:
+    """Finished after an answer; then an update forked from where it had asked."""
+    thread_id = await bench.ran("support", {"case": "ask"})
+    asked = (await bench.client.threads.get_state(thread_id))["checkpoint"]
+    await bench.answer(thread_id, "support")
+    await bench.client.threads.update_state(thread_id, {"note": CANARY}, checkpoint=asked)
+    return thread_id
+
+
+@situation("support")
+async def ended_by_update(bench: Bench) -> Made:
+    """Asked, and somebody ended it with update_state(as_node="__end__")."""
+    thread_id = await bench.ran("support", {"case": "ask"})
+    parked_at = await bench.head(thread_id)
+    await bench.client.threads.update_state(thread_id, None, as_node="__end__")
+    return thread_id, {"parked_checkpoint": parked_at}
+
+
+@situation("support", status="interrupted", pending=("await_approval",), next=("await_approval",))
+async def updated_before_it_ever_ran(bench: Bench) -> str:
+    """Never run; somebody put it before a question with update_state(as_node=…)."""
+    thread_id = await bench.thread(graph_id="support", metadata={"customer": CANARY})
+    await bench.client.threads.update_state(thread_id, {"case": "ask", "note": CANARY}, as_node="intake")
+    return thread_id
+
+
+@situation("support", **parked("await_approval"))
+async def second_run_interrupted_the_first(bench: Bench) -> str:
+    """While a node ran, a second run came with multitask_strategy interrupt, and asks."""
+    return await _second_run(bench, "interrupt")
+
+
+@situation("support", **parked("await_approval"))
+async def second_run_rolled_the_first_back(bench: Bench) -> str:
+    """While a node ran, a second run came with multitask_strategy rollback, and asks."""
+    return await _second_run(bench, "rollback")
+
+
+@situation("support", status="busy", pending=("hold",), next=("hold",), values="null")
+async def second_run_was_rejected(bench: Bench) -> str:
+    """While a node runs, a second run with multitask_strategy reject was refused."""
+    thread_id, _ = await bench.held("support", {"case": "hold"})
+    with contextlib.suppress(ConflictError):
+        await bench.start(thread_id, "support", input={"case": "ask"}, multitask_strategy="reject")
+        raise AssertionError("the second run was not refused")
+    return thread_id
+
+
+async def _second_run(bench: Bench, strategy: Literal["interrupt", "rollback"]) -> str:
+    thread_id, _ = await bench.held("support", {"case": "hold"})
+    await bench.run(thread_id, "support", input={"case": "ask", "gate": ""}, multitask_strategy=strategy)
+    return thread_id
+
+
+@situation("nested", status="interrupted", pending=("desk/sub_start",), next=("desk",))
+async def cancelled_inside(bench: Bench) -> str:
+    """A run was cancelled while an inner node ran."""
+    thread_id, run_id = await bench.held("nested", {}, durability="sync")
+    await bench.client.runs.cancel(thread_id, run_id, wait=True)
+    return thread_id
+
+
+@situation("support")
+async def answered_and_written_at_the_end(bench: Bench) -> Made:
+    """Asked, was answered by a run with durability exit, ran to its end."""
+    thread_id = await bench.ran("support", {"case": "ask"})
+    parked_at = await bench.head(thread_id)
+    await bench.answer(thread_id, "support", durability="exit")
+    return thread_id, {"parked_checkpoint": parked_at}
+
+
+@situation("nested", **idle_but_pending("desk/sub_wait"), values="absent")
+async def copy_of_inner_parked(bench: Bench) -> str:
+    """A copy of a thread that asks inside a subgraph."""
+    return await _copy(bench, await bench.ran("nested"))
+
+
+@situation("half_step", **idle_but_pending("b", pending=("b", "t"), unseen=("t",)), values="absent")
+async def copy_of_half_step(bench: Bench) -> str:
+    """A copy of a thread with half a step."""
+    return await _copy(bench, await bench.ran("half_step"))
+
+
+@situation("beside", **parked("c"))
+async def one_of_two_answered(bench: Bench) -> str:
+    """b and c asked beside each other; b was answered."""
+    thread_id = await bench.ran("beside")
+    state = await bench.client.threads.get_state(thread_id)
+    [asked] = [task["interrupts"][0]["id"] for task in state["tasks"] if task["name"] == "b"]
+    await bench.answer(thread_id, "beside", {asked: "fine"})
+    return thread_id
+
+
+@situation("half_inside", **parked("office/b", pending=("office/b", "office/t"), unseen=("office/t",)))
+async def half_step_inside(bench: Bench) -> str:
+    """Half a step inside a subgraph: a finished and scheduled t, b asks."""
+    return await bench.ran("half_inside")
+
+
+@situation("join_inside", **parked("office/b", pending=("office/b", "office/t"), unseen=("office/t",)))
+async def join_waiting_inside(bench: Bench) -> str:
+    """A join inside a subgraph waits for b, which asks."""
+    return await bench.ran("join_inside")
+
+
+@situation("sent_inside", **parked("desk/sub_wait", "desk/sub_wait"))
+async def sent_to_a_subgraph(bench: Bench) -> str:
+    """Two Send tasks ask, each inside a subgraph of its own."""
+    return await bench.ran("sent_inside")
+
+
+@situation("two_desks", **parked("left/sub_wait", "right/sub_wait"))
+async def two_subgraphs_beside(bench: Bench) -> str:
+    """Two subgraphs ask beside each other."""
+    return await bench.ran("two_desks")
+
+
+@situation("remembering_deep", **parked("office/desk/sub_wait"))
+async def two_deep_with_memory(bench: Bench) -> str:
+    """Asks two levels down, in a subgraph with checkpointer=True inside an ordinary one."""
+    return await bench.ran("remembering_deep")
+
+
+@situation("calling", **parked("call/sub_wait"))
+async def called_subgraph_parked(bench: Bench) -> str:
+    """Asks inside a graph that a node calls in its code."""
+    return await bench.ran("calling")
+
+
+@situation("two_tasks", **parked("two_tasks", values="null"))
+async def functional_second_task_parked(bench: Bench) -> str:
+    """An entrypoint of the functional API asks inside its second task, the first is done."""
+    return await bench.ran("two_tasks")
+
+
+@situation("two_tasks", status="error", pending=("two_tasks",), next=("two_tasks",), values="null")
+async def functional_failed(bench: Bench) -> str:
+    """An entrypoint of the functional API raised."""
+    return await bench.ran("two_tasks", {"fail": True})
+
+
+@situation("deferred")
+async def deferred_passed(bench: Bench) -> str:
+    """The deferred node ran: its channel is in storage, nothing waits."""
+    thread_id = await bench.ran("deferred")
+    await bench.answer(thread_id, "deferred")
+    return thread_id
 
 
 # --- What a state holds --------------------------------------------------------------------------------------------------------------

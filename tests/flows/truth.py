@@ -75,6 +75,38 @@ CONDITIONS: dict[str, str | frozenset[str]] = {
     "failed_beside_parked": FAILED,
     "functional_parked": PARKED,
     "functional_finished": SETTLED,
+    # Other ways to get there
+    "sent_there_by_a_command": PARKED,
+    "sent_there_by_the_run": "stranded",  # its interrupt proves the node, and the state does not schedule it
+    "sent_there_and_rolled_back": UNPLACED,
+    "sent_there_and_cancelled": UNPLACED,
+    "running_where_it_was_sent": UNREAD,  # the node it began with is in no view
+    "run_that_had_nothing_to_do": SETTLED,
+    "asked_again_in_a_loop": PARKED,
+    "sent_there_out_of_a_subgraph": PARKED,
+    "breakpoint_of_the_graph": PARKED,
+    "breakpoint_after_the_answer": PARKED,
+    "replayed_from_before": PARKED,
+    "travelled_back_to_the_question": PARKED,
+    "ended_by_update": SETTLED,
+    "updated_before_it_ever_ran": PARKED,
+    "second_run_interrupted_the_first": PARKED,
+    "second_run_rolled_the_first_back": PARKED,
+    "second_run_was_rejected": RUNNING,
+    "cancelled_inside": PARKED,
+    "answered_and_written_at_the_end": SETTLED,
+    "copy_of_inner_parked": PARKED,
+    "copy_of_half_step": PARKED,
+    "one_of_two_answered": PARKED,
+    "half_step_inside": PARKED,
+    "join_waiting_inside": PARKED,
+    "sent_to_a_subgraph": PARKED,
+    "two_subgraphs_beside": PARKED,
+    "two_deep_with_memory": PARKED,
+    "called_subgraph_parked": PARKED,
+    "functional_second_task_parked": PARKED,
+    "functional_failed": FAILED,
+    "deferred_passed": SETTLED,
     # What a state holds
     "personal_keys_parked": PARKED,
     "personal_keys_finished": SETTLED,
@@ -119,7 +151,7 @@ WITHOUT_VALUES = frozenset(
 )
 """No checkpoint was ever written: row and state have nothing to read a version from, so `unknown`."""
 
-MAY_BE_UNKNOWN = frozenset({"functional_parked"})
+MAY_BE_UNKNOWN = frozenset({"functional_parked", "functional_second_task_parked", "functional_failed"})
 """Its row has null values and its state may show none."""
 
 FIELDS: Mapping[str, Mapping[str, tuple[str, str | None]]] = {

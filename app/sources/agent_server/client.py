@@ -8,6 +8,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Any, Literal
 
@@ -25,6 +26,7 @@ from app.sources.agent_server.reduce import (
     Reading,
     reduce_drawing,
     reduce_durability,
+    reduce_ended,
     reduce_graph,
     reduce_history,
     reduce_row,
@@ -263,6 +265,15 @@ class AgentServer:
         except (_Refused, _Passing, _Nonsense, Malformed):
             return None
         return tuple(found)
+
+    async def ended(self, thread_id: str) -> tuple[datetime, ...] | None:
+        """When the newest runs of a thread ended that succeeded; None when the server would not say."""
+        fields: list[Any] = ["run_id", "status", "updated_at"]
+        ask = partial(self._client.runs.list, thread_id, limit=10, select=fields)
+        try:
+            return reduce_ended(await self._ask(ask))
+        except (_Refused, _Passing, _Nonsense, Malformed):
+            return None
 
     async def history(self, thread_id: str, *, ns: str, down_to: str) -> tuple[CheckpointFacts, ...] | None:
         """Checkpoints of a namespace, newest first, down to one of them if it is within 200; None when the server would

@@ -123,13 +123,16 @@ def reduce_state(raw: object, reading: Reading) -> StateFacts:
 
 
 def reduce_runs(raw: object) -> tuple[RunFacts, ...]:
-    """The active runs of ``runs.list``: pending or running ones. ``kwargs`` is looked at for durability only."""
+    """The active runs of ``runs.list``: pending or running ones. ``kwargs`` is looked at for durability and a command's goto.
+
+    A run that was told where to go begins with a node that no view shows, whatever its durability: None then.
+    """
     runs = []
     for item in _list(raw, "runs"):
         run = _mapping(item, "run")
         if run.get("status") in ("pending", "running"):
             kwargs = run.get("kwargs")
-            durability = kwargs.get("durability") if isinstance(kwargs, Mapping) else None
+            durability = kwargs.get("durability") if isinstance(kwargs, Mapping) and not _goes(kwargs) else None
             runs.append(
                 RunFacts(
                     run_id=_text(run.get("run_id"), "run_id"),
@@ -139,6 +142,17 @@ def reduce_runs(raw: object) -> tuple[RunFacts, ...]:
                 )
             )
     return tuple(runs)
+
+
+def _goes(kwargs: Mapping[str, Any]) -> bool:
+    command = kwargs.get("command")
+    return isinstance(command, Mapping) and bool(command.get("goto"))
+
+
+def reduce_ended(raw: object) -> tuple[datetime, ...]:
+    """When the runs of ``runs.list`` ended that succeeded."""
+    runs = [_mapping(item, "run") for item in _list(raw, "runs")]
+    return tuple(_time(run.get("updated_at"), "run updated_at") for run in runs if run.get("status") == "success")
 
 
 def reduce_history(raw: object) -> tuple[CheckpointFacts, ...]:
