@@ -871,7 +871,7 @@ async def called_subgraph_parked(bench: Bench) -> str:
 @situation("two_tasks", **parked("two_tasks", values="null"))
 async def functional_second_task_parked(bench: Bench) -> str:
     """An entrypoint of the functional API asks inside its second task, the first is done."""
-    return await bench.ran("two_tasks")
+    return await bench.ran("two_tasks", {"ask": True})
 
 
 @situation("two_tasks", status="error", pending=("two_tasks",), next=("two_tasks",), values="null")

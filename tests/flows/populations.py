@@ -32,6 +32,15 @@ LAST_NODE = {
     "beside": "a",
     "freeform": "wait",
     "strict": "await_amount",
+    "moves": "begin",
+    "stops": "begin",
+    "leaving": "ask",
+    "half_inside": "finish",
+    "join_inside": "finish",
+    "remembering_deep": "finish",
+    "sent_inside": "desk",
+    "two_desks": "left",
+    "calling": "call",
 }
 
 
@@ -83,7 +92,7 @@ async def give_populations(url: str, wanted: Mapping[str, tuple[Situation, set[s
 async def harmless(client: LangGraphClient, graph: str, situation: str) -> None:
     """A thread that is done: nothing is pending, and nothing ever was."""
     metadata = {"situation": situation}
-    if graph == "functional":
+    if graph in ("functional", "two_tasks"):
         thread = await client.threads.create(metadata=metadata)
         await client.runs.wait(thread["thread_id"], graph, input={})
         return

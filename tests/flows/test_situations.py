@@ -20,21 +20,6 @@ from tests.flows.product import DEPLOYMENT, Product, all_threads, node_drain, ok
 
 NAMES = [recipe.build.__name__ for recipe in RECIPES if recipe.build.__name__ not in truth.NOT_LISTED]
 
-# A node of each graph at which nothing is pending in any situation, so that nothing blocks and every head is read.
-QUIET = {
-    "support": "intake",
-    "twin": "intake",
-    "fan_out": "plan",
-    "nested": "begin",
-    "remembering": "begin",
-    "deep": "begin",
-    "half_step": "a",
-    "goto": "a",
-    "join": "b1",
-    "deferred": "b1",
-    "functional": "nowhere",
-}
-
 
 @dataclass(frozen=True)
 class Told:
@@ -71,7 +56,7 @@ def unasked(situations_server: SituationsServer, tmp_path_factory: pytest.TempPa
 def told(situations_server: SituationsServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
     """With a drain for every graph that nothing blocks: every idle head and the runs of busy threads are read."""
     product = Product(tmp_path_factory.mktemp("told"))
-    drains = [node_drain(f"quiet-{graph}", graph, node) for graph, node in QUIET.items()]
+    drains = [node_drain(f"quiet-{graph}", graph, node) for graph, node in truth.QUIET.items()]
     product.configure(one_deployment(situations_server.url, *drains))
     product.poll(full=True)
     with product.serve() as client:
@@ -147,9 +132,12 @@ def test_pending_nodes_are_those_that_the_state_names_as_paths(
     told: Told, situations_server: SituationsServer, name: str
 ) -> None:
     one = situations_server[name]
-    assert told.threads[one.thread_id]["pending"] == sorted(set(one.seen))
-    tasks = {pending["node"]: pending["tasks"] for pending in told.evidence[name]["pending"] or ()}
-    assert tasks == dict(Counter(one.seen))
+    named = (*one.seen, *truth.NAMED_BY_PROOF.get(name, ()))
+    assert told.threads[one.thread_id]["pending"] == sorted(set(named))
+    tasks: Counter[str] = Counter()
+    for pending in told.evidence[name]["pending"] or ():
+        tasks[pending["node"]] += pending["tasks"]
+    assert tasks == Counter(named)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in truth.MAY_BE_UNKNOWN])
@@ -214,6 +202,7 @@ def test_the_facets_count_what_was_done(told: Told, situations_server: Situation
     facets = told.inventory["facets"]
     assert facets["status"] == dict(sorted(Counter(status for status, _ in ours).items()))
     pending = Counter(node for _, seen in ours for node in set(seen))
+    pending.update(node for nodes in truth.NAMED_BY_PROOF.values() for node in nodes)
     assert facets["pending"] == dict(sorted(pending.items()))
     versions = {value: facets["state_version"].get(value) for value in ("1", "2", "malformed")}
     assert versions == {"1": 1, "2": 1, "malformed": 5}
@@ -222,7 +211,8 @@ def test_the_facets_count_what_was_done(told: Told, situations_server: Situation
 def _with_the_originals(server: SituationsServer) -> list[tuple[str, tuple[str, ...]]]:
     """Status and seen leaves of every thread of the server: the situations, and what was copied."""
     listed = [(one.status, one.seen) for one in server.situations if one.status is not None]
-    return [*listed, ("interrupted", ("await_approval",)), ("idle", ())]
+    copied = [("await_approval",), ("desk/sub_wait",), ("b",)]
+    return [*listed, *(("interrupted", seen) for seen in copied), ("idle", ())]
 
 
 def test_field_counts_are_those_of_the_states(told: Told, situations_server: SituationsServer) -> None:

@@ -13,7 +13,7 @@ from tests.agent.situations import STATES, Situation
 SETTLED, PARKED, FAILED, UNPLACED = "settled", "parked", "failed", "unplaced"
 NEVER_RAN, RUNNING, SCHEDULED, UNREAD, HALF_STEP = "never_ran", "running", "scheduled", "unread", "half_step"
 
-CONDITIONS: dict[str, str | frozenset[str]] = {
+CONDITIONS: dict[str, str] = {
     # Ordinary lives
     "never_ran": NEVER_RAN,
     "never_ran_without_a_graph": NEVER_RAN,
@@ -45,8 +45,8 @@ CONDITIONS: dict[str, str | frozenset[str]] = {
     "metadata_patched": PARKED,
     "refused_by_recursion_limit": UNPLACED,
     "refused_by_unknown_checkpoint": UNPLACED,
-    # Work is pending under `support`, and the only state call reads with `nested`: whatever is said, it is not settled.
-    "answered_under_another_graph": frozenset({UNREAD, UNPLACED, "stranded", "presumed_settled"}),
+    # Work is pending under `support`, and the only state call reads with `nested`, which does not show it.
+    "answered_under_another_graph": UNREAD,
     "new_input_under_another_graph": PARKED,
     "answered_under_its_twin": SETTLED,
     # Busy
@@ -113,6 +113,25 @@ CONDITIONS: dict[str, str | frozenset[str]] = {
     **dict.fromkeys(STATES, SETTLED),
 }
 
+# A node of each graph at which nothing is pending in any situation, so that nothing blocks and every head is read.
+QUIET = {
+    "support": "intake",
+    "twin": "intake",
+    "fan_out": "plan",
+    "nested": "begin",
+    "remembering": "begin",
+    "deep": "begin",
+    "half_step": "a",
+    "goto": "a",
+    "join": "b1",
+    "deferred": "b1",
+    "functional": "nowhere",
+    "moves": "begin",
+}
+
+NAMED_BY_PROOF: Mapping[str, tuple[str, ...]] = {"sent_there_by_the_run": ("ask",)}
+"""Leaves that no state view names, and that the interrupt's id does."""
+
 NOT_LISTED = frozenset({"deleted"})
 
 UNASKED_BUSY = frozenset({RUNNING, SCHEDULED, UNREAD})
@@ -131,8 +150,7 @@ def conditions_unasked(situation: Situation) -> frozenset[str]:
 
 def condition(situation: Situation) -> frozenset[str]:
     """The conditions that are right once everything was read."""
-    said = CONDITIONS[situation.name]
-    return said if isinstance(said, frozenset) else frozenset({said})
+    return frozenset({CONDITIONS[situation.name]})
 
 
 VERSIONS: Mapping[str, tuple[str, int | None]] = {
@@ -190,3 +208,18 @@ def presence(situation: Situation, name: str) -> str:
     """The presence of a watched field in the thread's values."""
     found = FIELDS.get(situation.name, {}).get(name)
     return found[0] if found else "absent"
+
+
+REFUSED = frozenset({"never_ran", "first_run_rolled_back"})
+"""A run without an input is refused where there is no checkpoint: an error without work, `unplaced`."""
+
+DEPARTURES: Mapping[str, Mapping[str, set[str]]] = {
+    "recursion_limit": {"spin": {"completed"}},  # it went around and waits at the same node, in another task
+}
+"""How the leaves left that did not simply run to their end, once the thread went on with an answer to each question."""
+
+
+def departures(situation: Situation) -> dict[str, set[str]]:
+    """How each leaf that was named left after the thread went on: it was completed, unless the table says otherwise."""
+    named = {*situation.seen, *NAMED_BY_PROOF.get(situation.name, ())}
+    return {**{node: {"completed"} for node in named}, **DEPARTURES.get(situation.name, {})}

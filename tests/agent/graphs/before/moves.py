@@ -55,12 +55,20 @@ half_inside = around("office", half_step)
 join_inside = around("office", join)
 remembering_deep = around("office", around("desk", inner(checkpointer=True)))
 
-sending = StateGraph(State)
+
+class Several(TypedDict, total=False):
+    """Written by two subgraphs in one step."""
+
+    note: Annotated[str, max]
+    decision: Annotated[str, max]
+
+
+sending = StateGraph(Several)
 sending.add_node("desk", inner())
 sending.add_conditional_edges(START, lambda state: [Send("desk", {"note": state.get("note")})] * 2, ["desk"])
 sent_inside = sending.compile()
 
-beside = StateGraph(State)
+beside = StateGraph(Several)
 for name in ("left", "right"):
     beside.add_node(name, inner())
     beside.add_edge(START, name)
@@ -94,4 +102,5 @@ def second(note: str | None) -> str:
 def two_tasks(inputs: dict[str, Any]) -> dict[str, Any]:
     if inputs.get("fail"):
         raise ValueError(f"could not handle {inputs.get('note')}")
-    return {"first": first(inputs.get("note")).result(), "second": second(inputs.get("note")).result()}
+    done = {"first": first(inputs.get("note")).result()}
+    return {**done, "second": second(inputs.get("note")).result()} if inputs.get("ask") else done
