@@ -35,9 +35,15 @@ GROUPS = {
         "Most of these rows lie: they are idle, or say too little, while a node waits.",
     ),
     "delayed_on_never_ran": ("Busy", "Busy means that a run is under way, is due later, or was cut off."),
-    "fan_out_parked": ("Several at once, and inside subgraphs", "A `/` stands between a subgraph's node and what is in it."),
+    "fan_out_parked": (
+        "Several at once, and inside subgraphs",
+        "A `/` stands between a subgraph's node and what is in it.",
+    ),
     "sent_there_by_a_command": ("Other ways to get there", ""),
-    "personal_keys_parked": ("What a state holds", "Keys of a free-form state may be personal: they are counted, never named."),
+    "personal_keys_parked": (
+        "What a state holds",
+        "Keys of a free-form state may be personal: they are counted, never named.",
+    ),
 }
 """The first situation of each group."""
 
@@ -47,14 +53,21 @@ def page() -> str:
     parts = [INTRODUCTION]
     for (title, sentence), recipes in _grouped():
         rows = [_row(recipe) for recipe in recipes]
-        parts.append(_section(title, sentence, ("situation", "how it is made", "condition", "waits at", "a drain of it"), rows))
+        parts.append(
+            _section(title, sentence, ("situation", "how it is made", "condition", "waits at", "a drain of it"), rows)
+        )
     parts.append(
         _section(
             "How a parked thread left",
             "It was parked, polled, left in this way, and polled again.",
             ("what was done", "it waited at", "departure", "condition then"),
             [
-                (_sentence(name), f"`{way.node}`", _code(way.departure) if way.departure else "none", _code(way.condition))
+                (
+                    _sentence(name),
+                    f"`{way.node}`",
+                    _code(way.departure) if way.departure else "none",
+                    _code(way.condition),
+                )
                 for name, (way, _) in WAYS.items()
             ],
         )
@@ -118,7 +131,7 @@ def _waits(one: Situation) -> str:
     proved = truth.NAMED_BY_PROOF.get(one.name, ())
     known = Counter((leaf, "state") for leaf in one.seen if leaf not in one.outdated)
     known += Counter((leaf, "interrupt's id" if leaf in proved else "no view") for leaf in one.unseen)
-    said = [f"`{leaf}`{f' × {count}' if count > 1 else ''} ({source})" for (leaf, source), count in known.items()]
+    said = [f"`{leaf}`{f' ({count} times)' if count > 1 else ''} ({source})" for (leaf, source), count in known.items()]
     said += [f"`{leaf}` is shown, and does not run" for leaf in one.outdated]
     return ", ".join(said) or "nothing"
 
@@ -136,7 +149,7 @@ def _act(truths: Mapping[str, Any]) -> str:
 
 
 def _nodes(leaves: Iterable[str]) -> str:
-    return ", ".join(f"`{leaf}`{f' × {count}' if count > 1 else ''}" for leaf, count in Counter(leaves).items())
+    return ", ".join(f"`{leaf}`{f' ({count} times)' if count > 1 else ''}" for leaf, count in Counter(leaves).items())
 
 
 def _section(title: str, sentence: str, head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

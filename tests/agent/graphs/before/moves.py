@@ -56,11 +56,15 @@ join_inside = around("office", join)
 remembering_deep = around("office", around("desk", inner(checkpointer=True)))
 
 
+def newest(old: str, new: str) -> str:
+    return new
+
+
 class Several(TypedDict, total=False):
     """Written by two subgraphs in one step."""
 
-    note: Annotated[str, max]
-    decision: Annotated[str, max]
+    note: Annotated[str, newest]
+    decision: Annotated[str, newest]
 
 
 sending = StateGraph(Several)
