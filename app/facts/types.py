@@ -165,7 +165,8 @@ class StateFacts:
     ``unapplied`` are the nodes of finished tasks whose results are not applied yet, ``finished`` the ids of these tasks.
     ``heads`` maps each checkpoint namespace that
     could be seen to its head checkpoint (the root's is ``""``), ``steps`` to that checkpoint's step; steps are known only
-    while the answer is fresh. ``run_id`` is the run that wrote the head.
+    while the answer is fresh. ``run_id`` is the run that wrote the head. ``may_hide``: the row moved without the head being
+    written, as a run leaves it that was told where to go and was rolled back: one more node may be pending, in no view.
     """
 
     checkpoint_id: str | None
@@ -181,6 +182,7 @@ class StateFacts:
     finished: frozenset[str] = frozenset()
     run_id: str | None = None
     steps: Mapping[str, int] = field(default_factory=dict)
+    may_hide: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,7 @@ def work_to_json(facts: ThreadFacts) -> Json:
             for leaf in facts.leaves
         }
     )
-    half = facts.state is not None and bool(facts.state.unapplied)
+    half = facts.state is not None and (bool(facts.state.unapplied) or facts.state.may_hide)
     return {"leaves": [list(leaf) for leaf in leaves], "half_step": half}
 
 
@@ -137,6 +137,7 @@ def detail_to_json(facts: ThreadFacts) -> Json:
             "heads": dict(state.heads),
             "finished": sorted(state.finished),
             "run_id": state.run_id,
+            "may_hide": state.may_hide,
             "leaves": [index for index, leaf in enumerate(facts.leaves) if leaf in state.leaves],
         },
     }
@@ -198,6 +199,7 @@ def _state(raw: Json | None, leaves: tuple[Leaf, ...], shape: Shape | None) -> S
         heads=raw["heads"],
         finished=frozenset(raw["finished"]),
         run_id=raw["run_id"],
+        may_hide=raw.get("may_hide", False),
     )
 
 

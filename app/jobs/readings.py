@@ -37,6 +37,7 @@ from app.inventory.views import RevisionSummary
 from app.sources.agent_server.client import AgentServer
 
 T = TypeVar("T")
+RESTS = frozenset({Condition.SETTLED, Condition.PARKED, Condition.FAILED})
 SURPRISES = frozenset({Condition.STRANDED, Condition.LOST, Condition.UNPLACED})
 
 
@@ -115,9 +116,10 @@ class Readings:
         surprises = judged.condition in SURPRISES and (known is None or known.condition is not judged.condition)
         if surprises and not await self._still_the_same(row):
             judged = replace(judged, condition=Condition.UNREAD, leaves=state.leaves)
-        if judged.condition is Condition.SETTLED and moved_without_writing(row, state):
-            ended = await self.server.ended(row.thread_id)
-            judged = judged if explained(row, ended) else replace(judged, condition=Condition.UNPLACED)
+        if judged.condition in RESTS and moved_without_writing(row, state):
+            state = replace(state, may_hide=not explained(row, await self.server.ended(row.thread_id)))
+            if state.may_hide and judged.condition is Condition.SETTLED:
+                judged = replace(judged, condition=Condition.UNPLACED)
         judged, departed = await self._judge_departures(row, state, known, judged)
         if storage is None and known is not None and not moved(row, known):
             storage = known.storage

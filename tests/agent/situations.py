@@ -668,6 +668,18 @@ async def sent_there_and_rolled_back(bench: Bench) -> str:
     return thread_id
 
 
+@situation("support", interrupts=1, pending=("await_approval", "hold"), unseen=("hold",), next=("await_approval",))
+async def sent_from_where_it_asked_and_rolled_back(bench: Bench) -> str:
+    """It asks; a run with the command goto to another node was cancelled with rollback while that node ran."""
+    thread_id = await bench.thread()
+    await bench.run(thread_id, "support", input={"note": CANARY, "case": "ask", "gate": thread_id})
+    run_id = await bench.start(thread_id, "support", command={"goto": "hold"})
+    await bench.reached(thread_id)
+    await asyncio.sleep(1)
+    await bench.client.runs.cancel(thread_id, run_id, wait=True, action="rollback")
+    return thread_id
+
+
 @situation("support", status="interrupted", pending=("hold",), unseen=("hold",))
 async def sent_there_and_cancelled(bench: Bench) -> str:
     """Finished; then a run with the command goto was cancelled while the node ran."""

@@ -79,6 +79,7 @@ CONDITIONS: dict[str, str] = {
     "sent_there_by_a_command": PARKED,
     "sent_there_by_the_run": "stranded",  # its interrupt proves the node, and the state does not schedule it
     "sent_there_and_rolled_back": UNPLACED,
+    "sent_from_where_it_asked_and_rolled_back": PARKED,
     "sent_there_and_cancelled": UNPLACED,
     "running_where_it_was_sent": UNREAD,  # the node it began with is in no view
     "run_that_had_nothing_to_do": SETTLED,
