@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.truth.figures import Figures
 from tests.truth.machine import Size, run_session
-from tests.truth.mutants import LIVED
+from tests.truth.mutants import LIVED, WHERE_IT_SHOWS
 
 
 def main() -> int:
@@ -30,7 +30,7 @@ def main() -> int:
     figures, began, number = Figures(), time.monotonic(), asked.session
     with LIVED[asked.mutate]() if asked.mutate else contextlib.nullcontext():
         while figures.histories < asked.histories and not _is_over(began, asked.minutes):
-            _session(f"{asked.seed}.{number}", figures)
+            _session(f"{asked.seed}.{number}", figures, WHERE_IT_SHOWS.get(asked.mutate, Size()))
             number += 1
             _tell(began, figures)
     sys.stdout.write(
@@ -45,10 +45,10 @@ def main() -> int:
     return 1 if figures.lies else 0
 
 
-def _session(seed: str, figures: Figures) -> None:
+def _session(seed: str, figures: Figures, size: Size) -> None:
     folder = Path(tempfile.mkdtemp(prefix="truth-"))
     try:
-        asyncio.run(run_session(seed, folder / "session", figures, Size()))
+        asyncio.run(run_session(seed, folder / "session", figures, size))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -10,7 +10,7 @@ from typing import Any
 from langgraph_sdk.client import LangGraphClient
 
 from tests.agent.situations import Bench
-from tests.truth.lives import OLD, Life
+from tests.truth.lives import Life
 from tests.truth.world import World
 
 A_DAY = 86_400
@@ -48,9 +48,7 @@ class Maker:
     def state(self) -> dict[str, object]:
         """What a new `support` thread holds, of what the deployed graph declares."""
         state = dict(self.dice.choice(self.states))
-        if not self.world.shows_old_field:
-            state.pop(OLD, None)
-        return state
+        return {name: value for name, value in state.items() if self.world.declares(name)}
 
     async def ran(self, graph: str, shape: str, state: Mapping[str, Any] | None = None, **options: Any) -> Life:
         """A thread after one run."""
@@ -62,7 +60,7 @@ class Maker:
         """A thread of the ordinary agent after one run."""
         state = self.state()
         life = await self.ran(graph, shape, {"case": case, **state}, **options)
-        life.holds = state
+        life.keeps(state)
         return life.waits(*leaves) if leaves else life.is_settled()
 
     def asking(self, graph: str = "support") -> str:
@@ -141,7 +139,7 @@ async def bulk(maker: Maker) -> Life:
     state, asking = maker.state(), maker.asking()
     steps = [{"updates": [{"values": {"case": "ask", "note": "n", **state}, "as_node": "intake"}]}]
     life = maker.life(await maker.thread(graph_id="support", supersteps=steps), "support", "bulk")
-    life.holds = state
+    life.keeps(state)
     return life.waits(asking)
 
 
@@ -151,7 +149,7 @@ async def bulk_finished(maker: Maker) -> Life:
     state = maker.state()
     steps = [{"updates": [{"values": {"note": "n", **state}, "as_node": "notify"}]}]
     life = maker.life(await maker.thread(graph_id="support", supersteps=steps), "support", "bulk_finished")
-    life.holds = state
+    life.keeps(state)
     return life.is_settled()
 
 

@@ -99,7 +99,11 @@ async def _unnoticed(product: Product, world: World, conditions: Mapping[str, st
         missing = {leaf for leaf in life.at if not world.has(life.graph, leaf)}
         if stranded := (missing & life.seen_at) - life.hidden:
             yield Lie("unnoticed", life.history, f"{found}, stranded {sorted(stranded)}: {life.as_one_line}")
-        elif life.lost_due and not life.at and not {"lost", "unexplained"} & set(await _departed(product, life)):
+        elif (
+            life.lost_due & life.lost_shown
+            and not life.at
+            and not {"lost", "unexplained"} & set(await _departed(product, life))
+        ):
             yield Lie("unnoticed", life.history, f"{found}, lost {sorted(life.lost_due)}: {life.as_one_line}")
 
 

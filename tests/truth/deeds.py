@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tests.truth.births import A_DAY, BIRTHS, Maker
-from tests.truth.lives import OLD, Life
+from tests.truth.lives import Life
 
 Deed = Callable[[Maker, Life], Awaitable[Life | None]]
 May = Callable[[Maker, Life], bool]
@@ -68,8 +68,8 @@ async def _resume(maker: Maker, life: Life, *questions: str, **options: Any) -> 
 
 
 def _wrote(maker: Maker, life: Life) -> None:
-    """A run of `support` without the old field may drop it from the state: no claim any more."""
-    if life.graph in ("support", "dropped") and not maker.world.shows_old_field and life.holds and OLD in life.holds:
+    """A run of `support` without a field may drop it from the state: no claim any more."""
+    if life.graph in ("support", "dropped") and not all(maker.world.declares(name) for name in life.holds or ()):
         life.holds = None
     life.run_deleted = life.finishing_run = False
 
@@ -395,6 +395,7 @@ async def copy(maker: Maker, life: Life) -> Life:
     other = maker.life(str(copied["thread_id"]), life.graph, f"copy of {life.shape}")
     other.unsure, other.outdated = set(life.unsure), set(life.outdated)
     other.holds = None if life.holds is None else dict(life.holds)
+    other.stores = set(life.stores)
     state: Any = await maker.client.threads.get_state(other.thread_id)
     assert state["checkpoint"], "a copy without a checkpoint"
     other.waits(*life.at, hidden=life.hidden)

@@ -6,10 +6,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tests.truth.lives import NEW, OLD, VERSION, Life, is_below_version, loses_by_rename
+from tests.truth.lives import (
+    COUNT,
+    NEW,
+    NOTES,
+    OLD,
+    SECRET,
+    VERSION,
+    Life,
+    has_wrong_kind,
+    is_not_a_version,
+    loses_by_rename,
+)
 from tests.truth.product import NAME
 
-MINIMUM = 2
+MINIMUM, NEWEST = 2, 4
 
 
 @dataclass(frozen=True)
@@ -19,15 +30,14 @@ class Watched:
     history: str
     graph: str
     nodes: tuple[str, ...] = ()
-    rename: bool = False
-    version: bool = False
+    fields: tuple[str, ...] = ()
+    has_retention: bool = False
 
     @property
     def name(self) -> str:
         """The drain's name."""
         parts = [node.replace("/", ".") for node in self.nodes]
-        parts += ["rename"] if self.rename else []
-        parts += ["version"] if self.version else []
+        parts += [*self.fields, *(["retention"] if self.has_retention else [])]
         return "-".join((self.history, self.graph, *parts))
 
     @property
@@ -42,10 +52,10 @@ class Watched:
         }
         if self.nodes:
             found["remove_nodes"] = list(self.nodes)
-        if self.rename:
-            found["rename_fields"] = [{"old": OLD, "new": NEW}]
-        if self.version:
-            found["minimum_versions"] = {VERSION: MINIMUM}
+        if self.has_retention:
+            found["policy"]["retention"] = {"idle_for": "0s", "reason": "conversations expire at once"}
+        for name in self.fields:
+            found |= _FIELDS[name]
         return found
 
     def is_about(self, life: Life) -> bool:
@@ -58,7 +68,7 @@ class Watched:
 
     def may_hold_back(self, life: Life) -> bool:
         """Whether the thread needs the target, or holds fields of which nothing is claimed."""
-        unclear = (self.rename or self.version) and life.holds is None and not life.never_ran
+        unclear = bool(self.fields) and life.holds is None and not life.never_ran
         return self.is_about(life) and (unclear or bool(self.needed_by([life])))
 
     def was_lost_by(self, life: Life) -> bool:
@@ -74,18 +84,40 @@ class Watched:
         return any(life.needs(node) for node in self.nodes)
 
     def _by_field(self, life: Life) -> bool:
+        if self.has_retention and not life.at and not life.is_busy:
+            return False
+        if "erase" in self.fields and SECRET in life.stores:
+            return True
         if life.holds is None or life.never_ran:
             return False
-        return (self.rename and loses_by_rename(life.holds)) or (self.version and is_below_version(life.holds, MINIMUM))
+        found = {
+            "rename": loses_by_rename(life.holds),
+            "version": is_not_a_version(life.holds, MINIMUM, NEWEST),
+            "kind": has_wrong_kind(life.holds),
+            "remove": NOTES in life.holds and bool(life.at),
+        }
+        return any(found.get(name, False) for name in self.fields)
 
+
+_FIELDS: dict[str, dict[str, Any]] = {
+    "rename": {"rename_fields": [{"old": OLD, "new": NEW}]},
+    "version": {"minimum_versions": {VERSION: MINIMUM}, "newest_versions": {VERSION: NEWEST}},
+    "kind": {"require_kinds": {COUNT: "integer"}},
+    "remove": {"remove_fields": [NOTES]},
+    "erase": {"erase_fields": [SECRET]},
+}
 
 CANDIDATES: dict[str, list[dict[str, Any]]] = {
     "support": [
         {"nodes": ("await_approval",)},
         {"nodes": ("hold",)},
-        {"rename": True},
-        {"version": True},
-        {"nodes": ("await_approval",), "rename": True},
+        {"fields": ("rename",)},
+        {"fields": ("rename",), "has_retention": True},
+        {"fields": ("version",)},
+        {"fields": ("kind",)},
+        {"fields": ("remove",)},
+        {"fields": ("erase",)},
+        {"nodes": ("await_approval",), "fields": ("rename",)},
         {"nodes": ("fail", "spin")},
     ],
     "dropped": [{"nodes": ("await_approval",)}],

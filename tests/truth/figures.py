@@ -40,9 +40,6 @@ CANNOT_BE_MADE = frozenset(
     {
         "waived",  # nobody can waive yet
         "acknowledged",
-        "retention",
-        "wrong_kind",
-        "future_version",  # no drain of the machine names a newest version
         "passed",
         "never_swept",  # the first poll is a sweep
     }

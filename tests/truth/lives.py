@@ -13,9 +13,11 @@ class Life:
     `at`: the leaves that would run if it were continued under a graph that has them, one per task, those included that no view shows.
     `graph` wrote its head, `row_graph` ran last. `asks`: somebody may answer. `twice`: it asks once more. `run`: of a run that is active.
     `seen_at`: leaves that a complete poll could see waiting there. `lost`: leaves whose wait was thrown away by a run under a graph
-    without them; `lost_seen`: those of them that a poll had seen before; `lost_due`: those that a poll could have missed since.
+    without them; `lost_seen`: those of them that a poll had seen before; `lost_due`: those that a poll could have missed since;
+    `lost_shown`: those that a view had named.
     `outdated`: nodes that a view names and that would not run. `unsure`: nodes of which this model makes no claim.
-    `holds`: the watched fields, by name; None: this model makes no claim about them. `shows_in_row`: the row says that work is pending.
+    `holds`: the watched fields, by name; None: this model makes no claim about them.
+    `stores`: fields that some checkpoint of it has. `shows_in_row`: the row says that work is pending.
     `hidden`: leaves that no view names. `touched`: the number of the last deed done with it. `run_deleted`: its row did not move with it.
     """
 
@@ -36,9 +38,11 @@ class Life:
     lost: set[str] = field(default_factory=set)
     lost_seen: set[str] = field(default_factory=set)
     lost_due: set[str] = field(default_factory=set)
+    lost_shown: set[str] = field(default_factory=set)
     outdated: set[str] = field(default_factory=set)
     unsure: set[str] = field(default_factory=set)
     holds: dict[str, object] | None = field(default_factory=dict)
+    stores: set[str] = field(default_factory=set)
     shows_in_row: bool = False
     hidden: set[str] = field(default_factory=set)
     needed: set[str] = field(default_factory=set)
@@ -55,6 +59,11 @@ class Life:
         self.needed |= set(leaves)
         return self
 
+    def keeps(self, state: dict[str, object]) -> None:
+        """Say what it holds, and so stores."""
+        self.holds = state
+        self.stores |= set(state)
+
     def is_settled(self) -> Life:
         """Say that nothing is pending."""
         return self.waits(in_row=False)
@@ -62,6 +71,7 @@ class Life:
     def threw_away(self, *leaves: str) -> None:
         """A run went past these without doing them."""
         self.lost |= set(leaves)
+        self.lost_shown |= set(leaves) - self.hidden
         self.lost_seen |= self.seen_at & set(leaves)
 
     def was_polled(self, has: Callable[[str, str], bool]) -> None:
@@ -104,7 +114,14 @@ def at_or_below(leaf: str, node: str) -> bool:
     return leaf == node or leaf.startswith(f"{node}/")
 
 
-OLD, NEW, VERSION = "customer_name", "display_name", "state_version"
+OLD, NEW, VERSION, COUNT, NOTES, SECRET = (
+    "customer_name",
+    "display_name",
+    "state_version",
+    "retry_count",
+    "legacy_notes",
+    "passport_number",
+)
 
 
 def loses_by_rename(holds: dict[str, object]) -> bool:
@@ -112,7 +129,12 @@ def loses_by_rename(holds: dict[str, object]) -> bool:
     return OLD in holds and holds.get(NEW) != holds[OLD]
 
 
-def is_below_version(holds: dict[str, object], minimum: int) -> bool:
-    """Whether code that knows only versions from the minimum on would not know this state."""
+def is_not_a_version(holds: dict[str, object], minimum: int, newest: int) -> bool:
+    """Whether code that knows only these versions would not know this state."""
     version = holds.get(VERSION)
-    return isinstance(version, bool) or not isinstance(version, int) or version < minimum
+    return isinstance(version, bool) or not isinstance(version, int) or not minimum <= version <= newest
+
+
+def has_wrong_kind(holds: dict[str, object]) -> bool:
+    """Whether the counter is no whole number."""
+    return COUNT in holds and not isinstance(holds[COUNT], int)

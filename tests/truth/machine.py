@@ -25,20 +25,21 @@ from tests.truth.births import BIRTHS, HELD, Maker
 from tests.truth.deeds import do, possible
 from tests.truth.drains import CANDIDATES, Watched
 from tests.truth.figures import Figures
-from tests.truth.lives import NEW, OLD, VERSION, Life
+from tests.truth.lives import COUNT, NEW, NOTES, OLD, SECRET, VERSION, Life
 from tests.truth.product import Product
 from tests.truth.world import BEFORE, PARTS, World
 
 STATES: Mapping[str, tuple[Mapping[str, object], ...]] = {
-    "new": ({NEW: "x", VERSION: 2}, {NEW: "x", VERSION: 3}, {VERSION: 2}),
+    "new": ({NEW: "x", VERSION: 2}, {NEW: "x", VERSION: 3, COUNT: 3}, {VERSION: 2}),
     "mixed": (
-        {NEW: "x", VERSION: 2},
-        {OLD: "x", NEW: "x", VERSION: 2},
+        {NEW: "x", VERSION: 2, COUNT: "3"},
+        {OLD: "x", NEW: "x", VERSION: 2, NOTES: "n"},
         {OLD: "x", NEW: "other", VERSION: 2},
-        {OLD: "x", VERSION: 1},
-        {OLD: "x", NEW: ""},
-        {VERSION: "2"},
-        {VERSION: True},
+        {OLD: "x", VERSION: 1, SECRET: "s"},
+        {OLD: "x", NEW: "", NOTES: "n"},
+        {VERSION: "2", COUNT: 3},
+        {VERSION: True, SECRET: "s"},
+        {VERSION: 9},
         {},
     ),
 }
@@ -58,6 +59,7 @@ class Size:
     rounds: int = 6
     deeds: int = 3
     may_kill: bool = True
+    deploy: Mapping[str, str] = field(default_factory=dict)  # what is deployed before the first round
     first: tuple[
         tuple[str, Mapping[str, Any], str], ...
     ] = ()  # graph, target, and a shape, of each of the first histories
@@ -140,6 +142,10 @@ class Session:
         await self._births(self.size.threads)
         if opens_late:
             await self.product.open()
+        if self.size.deploy:
+            await self._poll()
+            await self._deploy_parts(self.size.deploy)
+            await self._poll()
         for _ in range(self.size.rounds):
             await self._round()
 

@@ -25,7 +25,7 @@ SHORT = Size(
     first=(
         ("half_step", {"nodes": ("t",)}, "half_step_waiting"),
         ("join", {"nodes": ("t",)}, "join_waiting"),
-        ("support", {"nodes": ("await_approval",), "rename": True}, "parked_by_interrupt"),
+        ("support", {"nodes": ("await_approval",), "fields": ("rename",)}, "parked_by_interrupt"),
         ("nested", {"nodes": ("desk",)}, "inner"),
     ),
 )

@@ -120,10 +120,10 @@ class World:
         old, new = RENAMED.get(graph, (None, None))
         return new if leaf == old and self.parts.get(FILES[graph]) == AFTER else leaf
 
-    @property
-    def shows_old_field(self) -> bool:
-        """Whether the deployed `support` declares `customer_name`."""
-        return self.parts["support.py"] == BEFORE
+    def declares(self, field: str) -> bool:
+        """Whether the deployed `support` has this field."""
+        gone = {BEFORE: (), NO_FIELD: ("customer_name",), AFTER: ("customer_name", "legacy_notes")}
+        return field not in gone[self.parts["support.py"]]
 
     def _files(self) -> dict[str, str]:
         before, after = revision("before"), revision("after")
