@@ -83,7 +83,7 @@ def judge_state(
     that an interrupt may have come from.
     """
     missing = tuple(_not_scheduled(row, state, known, candidates))
-    if _went_past(row, known):
+    if _went_past(row, known) and not _read_by_another_graph(row, state):
         missing = tuple(replace(leaf, lost=leaf.lost or leaf.source is LeafSource.LAST_SEEN) for leaf in missing)
     leaves = state.leaves + missing
     if row.status is Status.BUSY and (found := _busy(state, runs, stuck_after, now)) is not None:

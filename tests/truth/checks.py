@@ -27,8 +27,9 @@ async def check(
 ) -> None:
     """After a complete poll, with the lives that nothing was done with since it began."""
     answers, conditions = await product.answers(), await product.conditions()
-    figures.conditions.update(conditions.values())
-    figures.alarms.update(await product.alarms())
+    counts, alarms = await product.counts()
+    figures.conditions.update(counts)
+    figures.alarms.update(alarms)
     for watched in drains:
         answer = answers[watched.name]
         count(answer, figures)

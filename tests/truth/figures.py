@@ -40,7 +40,6 @@ CANNOT_BE_MADE = frozenset(
     {
         "waived",  # nobody can waive yet
         "acknowledged",
-        "passed",
         "never_swept",  # the first poll is a sweep
     }
 )

@@ -97,9 +97,10 @@ class Product:
         """The stored evidence report of a thread."""
         return dict(await self.get(f"{BASE}/threads/{thread_id}"))
 
-    async def alarms(self) -> set[str]:
-        """The codes of the deployment's alarms."""
-        return {alarm["code"] for alarm in (await self.get(BASE))["alarms"]}
+    async def counts(self) -> tuple[dict[str, int], set[str]]:
+        """How many threads are in each condition, tombstones included; the codes of the deployment's alarms."""
+        found = await self.get(BASE)
+        return found["conditions"], {alarm["code"] for alarm in found["alarms"]}
 
     async def get(self, path: str) -> Any:
         """The JSON at a path."""

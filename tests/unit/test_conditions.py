@@ -130,6 +130,12 @@ def test_a_run_that_went_past_a_leaf_without_doing_it_lost_it() -> None:
     assert judge(after, state(), known=SEEN).condition is Condition.LOST
 
 
+def test_a_leaf_that_a_run_of_another_graph_went_past_is_stranded_and_not_lost() -> None:
+    """That run wrote nothing and the answer is kept: a run of the leaf's own graph takes it and goes on."""
+    after = row(graph_id="nested", updated_at=NOW, state_updated_at=NOW)
+    assert judge(after, state(graph_id="support"), known=SEEN).condition is Condition.STRANDED
+
+
 def test_what_was_lost_stays_lost_while_its_checkpoint_is_the_head() -> None:
     after = row(updated_at=NOW, state_updated_at=NOW)
     lost = facts(
