@@ -11,7 +11,7 @@ import asyncio
 import random
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -48,6 +48,8 @@ STATES: Mapping[str, tuple[Mapping[str, object], ...]] = {
 GRAPHS = ("support", *(graph for graph in BIRTHS if graph != "support"))
 MOST_HELD = 6
 """Of the ten runs that the server works on at once."""
+
+FEW = 7
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,7 @@ class Session:
             case "kill":
                 self.figures.kills += 1
                 self._say("kill")
-                await self.world.kill(all_done_at=self.done_at)
+                await self._while_polled(self.world.kill(all_done_at=self.done_at))
             case "restart":
                 await self._restart()
             case "births":
@@ -184,7 +186,28 @@ class Session:
         self._say(f"deploy {parts}")
         # A node that is held does not let the server go: it would be killed before it has written its threads.
         await asyncio.gather(*(self._do("let_it_go_on", history, life) for history, life in self._held()))
-        await self.world.deploy(parts)
+        await self._while_polled(self.world.deploy(parts))
+
+    async def _while_polled(self, restart: Awaitable[None]) -> None:
+        """Restart the server, in the middle of a poll now and then: it is incomplete, or has seen what was there before."""
+        looks = self.product.is_open and self.dice.random() < 0.4
+        await asyncio.gather(restart, *([self._poll_in_vain()] if looks else []))
+
+    async def _poll_in_vain(self) -> None:
+        began = self.deed_number
+        summary = await self.product.poll(full=self.dice.random() < 0.5)
+        self.figures.polls += 1
+        self.figures.incomplete += summary["state"] != "complete"
+        self._say(f"poll during a restart: {summary['kind']} {summary['state']}")
+        lives = [life for life in self._untouched(began) if not life.run_deleted]
+        for watched, answer in await self._answers():
+            checks.count(answer, self.figures)
+            if summary["state"] == "complete":
+                self.figures.lies += checks.false_drained(watched, answer, lives)
+
+    async def _answers(self) -> list[tuple[Watched, dict[str, Any]]]:
+        answers = await self.product.answers()
+        return [(watched, answers[watched.name]) for history in self.histories for watched in history.drains]
 
     def _held(self) -> list[tuple[History, Life]]:
         return [(history, life) for history in self.histories for life in history.lives if life.is_held]
@@ -314,6 +337,8 @@ class Session:
             self.world.restarts_later = False
             await self._round()
         cleaned = [history for history in self.histories if self.dice.random() < 0.85]
+        if self.dice.random() < 0.06:
+            await self._wipe()
         left = [(history, life) for history in cleaned for life in list(history.lives)]
         await asyncio.gather(*(self._finish(history, life) for history, life in left))
         await asyncio.gather(
@@ -322,6 +347,19 @@ class Session:
         for _ in range(3):
             await self._poll(full=True)
         await self._last_look()
+
+    async def _wipe(self) -> None:
+        """Somebody deletes nearly everything that waits."""
+        self._say("wipe")
+        waiting = [(history, life) for history in self.histories for life in history.lives if life.at]
+        able = [(history, life) for history, life in waiting if "delete" in possible(history.maker, life)]
+        await asyncio.gather(*(self._do("delete", history, life) for history, life in able))
+
+    async def _delete_what_is(self, left: list[tuple[History, Life]]) -> None:
+        """A few between two sweeps: more at once look like a store that was wiped."""
+        for start in range(0, len(left), FEW):
+            await asyncio.gather(*(self._do("delete", *one) for one in left[start : start + FEW]))
+            await self._poll(full=True)
 
     async def _finish(self, history: History, life: Life) -> None:
         """Do what a person would do to finish it, as far as the truth is known."""
