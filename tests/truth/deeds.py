@@ -218,6 +218,7 @@ def _asks_anew(maker: Maker, life: Life) -> None:
 @deed(
     lambda maker, life: (
         life.graph == "support"
+        and life.asks
         and life.at == ("await_approval",)
         and _is_at_home(maker, life)
         and _all_there(maker, life)

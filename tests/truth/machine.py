@@ -158,7 +158,6 @@ class Session:
             case "deploy":
                 await self._deploy()
             case "kill":
-                self.figures.kills += 1
                 self._say("kill")
                 await self._while_polled(self.world.kill(all_done_at=self.done_at))
             case "restart":
@@ -382,6 +381,7 @@ class Session:
         )
 
     async def _last_look(self) -> None:
+        self.figures.kills += self.world.kills
         answers = await self.product.answers()
         for history in self.histories:
             for watched in history.drains:
