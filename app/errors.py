@@ -36,6 +36,13 @@ class BadRequest(DrainboardError):
     status = 422
 
 
+class Conflict(DrainboardError):
+    """What is asked for does not go together with what is there."""
+
+    code = "conflict"
+    status = 409
+
+
 class Forbidden(DrainboardError):
     """This caller may not do this."""
 

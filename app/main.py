@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import metrics
+from app.api import drains as drains_api
 from app.api import routes as api
 from app.cli.connection import MARK
 from app.cli.main import run_with
@@ -46,6 +47,8 @@ def create_app(
         async with open_runtime(settings, schedule=schedule, transport=transport) as runtime:
             app.state.runtime = runtime
             app.state.dashboard = Dashboard(runtime)
+            app.state.register = runtime.register
+            app.state.statements = runtime.statements
             yield
 
     app = FastAPI(
@@ -59,6 +62,7 @@ def create_app(
     )
     app.state.pages = Pages(version=VERSION, open_notice=open_notice, clock=utc_now)
     app.include_router(api.router)
+    app.include_router(drains_api.router)
     app.include_router(web.router)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     app.add_middleware(_Mark)
@@ -114,7 +118,8 @@ def _add_error_handlers(app: FastAPI) -> None:
     async def invalid(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
-        return _error(request, 422, "invalid", f"{place}: {first['msg']}. Correct it and ask again.")
+        message = first["msg"].removeprefix("Value error, ")
+        return _error(request, 422, "invalid", f"{place}: {message}. Correct it and ask again.")
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:

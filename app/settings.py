@@ -12,7 +12,17 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -45,6 +55,15 @@ def parse_duration(raw: object) -> timedelta:
     return found
 
 
+def duration_text(found: timedelta) -> str:
+    """The reverse: ``90d``, ``1h``, ``30s``; in the largest unit that says it in whole numbers."""
+    seconds = found.total_seconds()
+    unit = next(
+        (unit for unit, size in reversed(_UNITS.items()) if unit != "w" and seconds and not seconds % size), "s"
+    )
+    return f"{seconds / _UNITS[unit]:.6f}".rstrip("0").rstrip(".") + unit
+
+
 def _interval(found: timedelta) -> timedelta:
     if found < timedelta(seconds=1):
         raise ValueError("an interval is 1s at least")
@@ -74,10 +93,15 @@ def _checked_url(raw: str) -> str:
     return raw.rstrip("/")
 
 
-Duration = Annotated[timedelta, BeforeValidator(parse_duration)]
+Duration = Annotated[
+    timedelta,
+    BeforeValidator(parse_duration),
+    PlainSerializer(duration_text, return_type=str, when_used="json"),
+    WithJsonSchema({"type": "string", "examples": ["15m", "90d"]}),
+]
 Interval = Annotated[timedelta, BeforeValidator(parse_duration), AfterValidator(_interval)]
 VersionNumber = Annotated[int, BeforeValidator(_not_a_boolean), Field(ge=0, le=9999)]
-NonEmpty = Annotated[str, Field(min_length=1)]
+NonEmpty = Annotated[str, Field(min_length=1, max_length=500)]
 Name = Annotated[str, AfterValidator(_checked_name)]
 Url = Annotated[str, AfterValidator(_checked_url)]
 
@@ -202,7 +226,7 @@ class PolicySettings(_Strict):
     missing_version: Literal["old", "unaffected"] = "old"
     neither: Literal["clear", "block"] = "clear"
     accept: tuple[Limit, ...] = ()
-    attestations: tuple[str, ...] = ()
+    attestations: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = ()
 
 
 class DrainSettings(_Strict):
@@ -210,8 +234,8 @@ class DrainSettings(_Strict):
 
     name: Name
     deployment: Name
-    graph: str = Field(min_length=1)
-    owner: str | None = None
+    graph: str = Field(min_length=1, max_length=255)
+    owner: str | None = Field(default=None, max_length=100)
     phase: Literal["additive", "observing", "removing", "closed"] = "observing"
     remove_nodes: tuple[NonEmpty, ...] = ()
     rename_fields: tuple[RenameSettings, ...] = ()
@@ -256,7 +280,7 @@ class SignInSettings(_Strict):
 
 
 class Settings(BaseSettings):
-    """All settings. ``home`` is the folder of the settings file; relative paths start there."""
+    """All settings. ``home`` is the folder of the settings file ``file``; relative paths start there."""
 
     model_config = SettingsConfigDict(
         env_prefix="DRAINBOARD_", extra="forbid", frozen=True, hide_input_in_errors=True, env_ignore_empty=True
@@ -269,6 +293,7 @@ class Settings(BaseSettings):
     drains: tuple[DrainSettings, ...] = ()
     sign_in: SignInSettings = Field(default_factory=SignInSettings)
     home: Path = Path()
+    file: Path | None = None
 
     @classmethod
     def settings_customise_sources(
@@ -291,7 +316,7 @@ class Settings(BaseSettings):
         for drain in self.drains:
             if (deployment := by_name.get(drain.deployment)) is None:
                 raise ValueError(f"the drain {drain.name} names the deployment {drain.deployment}, which is not there")
-            _fits_deployment(drain, deployment)
+            check_deployment(drain, deployment)
         return self
 
     def _resolve_key_files(self) -> None:
@@ -331,7 +356,8 @@ class Settings(BaseSettings):
         return key.encode()
 
 
-def _fits_deployment(drain: DrainSettings, deployment: DeploymentSettings) -> None:
+def check_deployment(drain: DrainSettings, deployment: DeploymentSettings) -> None:
+    """Raise ``ValueError`` with a sentence when a drain asks for what its deployment does not tell."""
     twice = drain.minimum_versions.get(deployment.state_version_key)
     if None not in (twice, drain.minimum_state_version) and twice != drain.minimum_state_version:
         raise ValueError(
@@ -384,10 +410,10 @@ def load_settings(path: Path | None = None, **overrides: Any) -> Settings:
     file = named or (Path(DEFAULT_FILE) if Path(DEFAULT_FILE).is_file() else None)
     _file.current = file
     try:
-        home: dict[str, Any] = {"home": file.parent.absolute()} if file else {}
+        home: dict[str, Any] = {"home": file.parent.absolute(), "file": file.absolute()} if file else {}
         return Settings(**home, **overrides)
     except ValidationError as error:
-        raise SettingsError(f"{file or 'Settings'}: {_sentence(error)}.") from None
+        raise SettingsError(f"{file or 'Settings'}: {complaint(error)}.") from None
     except ValueError as error:  # TOML that does not parse; tomllib's message has a line and no content
         raise SettingsError(f"{file} is not valid TOML: {error}.") from None
     except OSError as error:
@@ -396,7 +422,7 @@ def load_settings(path: Path | None = None, **overrides: Any) -> Settings:
         _file.current = None
 
 
-def _sentence(error: ValidationError) -> str:
+def complaint(error: ValidationError) -> str:
     """The first complaint, with the path of its key. Pydantic is told to leave inputs out."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     key = ".".join(str(part) for part in first["loc"])

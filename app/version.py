@@ -1,4 +1,4 @@
-"""The version of this installation."""
+"""The version of this installation, and how its command line names itself."""
 
 from importlib.metadata import PackageNotFoundError, version
 
@@ -6,3 +6,5 @@ try:
     VERSION = version("drainboard")
 except PackageNotFoundError:  # run from a tree that was not installed
     VERSION = "0"
+
+COMMAND_LINE = "drainboard-command-line"

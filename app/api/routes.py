@@ -8,14 +8,17 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, ConfigDict
 
+from app.auth.same_origin import require_same_origin
 from app.clock import utc_now
 from app.drains.answers import Answer, BlockingThread
 from app.drains.evidence import to_markdown
+from app.drains.register import By, Register
 from app.errors import BadRequest
 from app.inventory.reads import FACETS, Filters
 from app.inventory.views import DeploymentStatus, Evidence, Inventory, PollSummary, ThreadPage
 from app.jobs.dashboard import Dashboard
 from app.settings import parse_duration
+from app.version import COMMAND_LINE
 
 DEFAULT_LIMIT = 50
 
@@ -59,13 +62,6 @@ class BlockingPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluations:
-    """Stored answers of a drain, newest first."""
-
-    items: list[dict[str, Any]]
-
-
-@dataclass(frozen=True, slots=True)
 class PollStarted:
     """The poll that was started, or that runs already."""
 
@@ -79,10 +75,10 @@ class PollRequest(BaseModel):
     full: bool = False
 
 
-_ERRORS: dict[int | str, dict[str, Any]] = {
+ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorAnswer} for status in (403, 404, 409, 422, 500, 502, 503)
 }
-router = APIRouter(prefix="/api/v1", responses=_ERRORS)
+router = APIRouter(prefix="/api/v1", responses=ERRORS, dependencies=[Depends(require_same_origin)])
 
 
 def _dashboard(request: Request) -> Dashboard:
@@ -90,7 +86,20 @@ def _dashboard(request: Request) -> Dashboard:
     return found
 
 
+def _register(request: Request) -> Register:
+    found: Register = request.app.state.register
+    return found
+
+
+def _by(request: Request) -> By:
+    """Through which door a caller comes. The command line says so in its User-Agent."""
+    agent = request.headers.get("user-agent", "")
+    return By("command line" if agent.startswith(COMMAND_LINE) else "API", utc_now())
+
+
 Ask = Annotated[Dashboard, Depends(_dashboard)]
+Drains = Annotated[Register, Depends(_register)]
+Who = Annotated[By, Depends(_by)]
 
 
 def read_filters(request: Request) -> Filters:
@@ -169,29 +178,35 @@ Format = Annotated[Literal["json", "markdown"], Query(alias="format")]
 
 
 @router.get("/deployments/{deployment}/threads/{thread_id}", response_model=Evidence)
-async def get_thread(deployment: str, thread_id: str, ask: Ask, format_: Format = "json") -> Evidence | Response:
+async def get_thread(
+    deployment: str, thread_id: str, ask: Ask, drains: Drains, by: Who, format_: Format = "json"
+) -> Evidence | Response:
     """The evidence report of one thread, as stored. An unknown thread answers 200 with ``found: false``."""
-    return _as(format_, await ask.evidence(deployment, thread_id, False))
+    found = await ask.evidence(deployment, thread_id, False)
+    await drains.opened(deployment, found.thread_id, by, live=False, found=found.found)
+    return _as(format_, found)
 
 
 @router.get("/deployments/{deployment}/threads/{thread_id}/evidence", response_model=Evidence)
 async def get_evidence(
-    deployment: str, thread_id: str, ask: Ask, live: bool = False, format_: Format = "json"
+    deployment: str,
+    thread_id: str,
+    ask: Ask,
+    drains: Drains,
+    by: Who,
+    live: bool = False,
+    format_: Format = "json",
 ) -> Evidence | Response:
     """The evidence report of one thread; ``live`` reads the server now."""
-    return _as(format_, await ask.evidence(deployment, thread_id, live))
+    found = await ask.evidence(deployment, thread_id, live)
+    await drains.opened(deployment, found.thread_id, by, live=live, found=found.found)
+    return _as(format_, found)
 
 
 @router.get("/drains")
 async def list_drains(ask: Ask) -> DrainList:
     """The answers of all drains."""
     return DrainList(await ask.drains())
-
-
-@router.get("/drains/{drain}")
-async def get_drain(drain: str, ask: Ask) -> Answer:
-    """The answer of one drain, decided now."""
-    return await ask.drain(drain)
 
 
 @router.get(
@@ -230,12 +245,6 @@ async def list_drain_threads(
     """Threads of a drain by disposition or reason; by default all that block."""
     items, following, total = await ask.drain_threads(drain, disposition, cursor, limit, reason=reason)
     return BlockingPage(items, following, total)
-
-
-@router.get("/drains/{drain}/evaluations")
-async def list_evaluations(drain: str, ask: Ask) -> Evaluations:
-    """Stored answers, newest first: why did it say so on Tuesday?"""
-    return Evaluations([dict(found) for found in await ask.evaluations(drain)])
 
 
 def _duration(raw: str) -> Any:

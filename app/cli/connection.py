@@ -11,8 +11,10 @@ from fastapi import FastAPI
 
 from app.errors import DrainboardError, SourceError
 from app.settings import Settings, load_settings
+from app.version import COMMAND_LINE, VERSION
 
 MARK = "x-drainboard"  # a header of every answer of the API: a command trusts nobody else's JSON
+AGENT = {"User-Agent": f"{COMMAND_LINE}/{VERSION}"}
 TIMEOUT = httpx.Timeout(connect=5, read=120, write=30, pool=30)
 
 
@@ -54,6 +56,14 @@ class Api:
     async def post(self, *path: str, body: Mapping[str, Any]) -> Any:
         """Ask for a change."""
         return await self._ask("POST", path, json=body)
+
+    async def put(self, *path: str, body: Mapping[str, Any]) -> Any:
+        """Make or replace."""
+        return await self._ask("PUT", path, json=body)
+
+    async def delete(self, *path: str) -> Any:
+        """Close or take back."""
+        return await self._ask("DELETE", path)
 
     async def _ask(self, method: str, path: tuple[str, ...], **more: Any) -> Any:
         response = await self._send(method, path, **more)
@@ -103,7 +113,7 @@ async def connect(
     server = server or os.environ.get("DRAINBOARD_SERVER") or None
     if server is not None:
         token = os.environ.get("DRAINBOARD_TOKEN")
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        headers = AGENT | ({"Authorization": f"Bearer {token}"} if token else {})
         try:
             client = httpx.AsyncClient(base_url=server, headers=headers, timeout=TIMEOUT)
         except (httpx.InvalidURL, ValueError):
@@ -114,5 +124,6 @@ async def connect(
     app = make_app(settings(), schedule=False)
     async with app.router.lifespan_context(app):
         transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://drainboard", timeout=None) as client:  # noqa: S113
+        client = httpx.AsyncClient(transport=transport, base_url="http://drainboard", headers=AGENT, timeout=None)  # noqa: S113
+        async with client:
             yield Api(client)

@@ -1,6 +1,6 @@
-"""Drains and the inventory together: take up drains, answer, list threads, move on after a poll."""
+"""Drains and the inventory together: answer, list threads, move on after a poll. ``register.py`` makes and changes drains."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -13,7 +13,6 @@ from app.drains.gathering import gather_evidence
 from app.drains.looking import Look, take_look
 from app.drains.needs import GreenNeed, green_need
 from app.drains.rounds import Round, end_round
-from app.drains.spec import DrainSpec, Policy, Target, to_json
 from app.drains.verdicts import decide
 from app.errors import BadRequest, NotFound
 from app.facts.conditions import after_acknowledgement
@@ -21,7 +20,7 @@ from app.inventory import reads, register, subjects, tables, writes
 from app.inventory.encode import Json, pending_nodes
 from app.inventory.store import Store
 from app.inventory.views import DrainMention
-from app.settings import DeploymentSettings, DrainSettings, Settings
+from app.settings import DeploymentSettings, Settings
 
 
 class Drains:
@@ -30,55 +29,6 @@ class Drains:
     def __init__(self, settings: Settings, store: Store) -> None:
         self._settings = settings
         self._store = store
-
-    # -- taking up -----------------------------------------------------------------------------------------------
-
-    async def take_up(self, now: datetime) -> None:
-        """Write the settings' deployments and drains. A file's drain that is no longer in the file is closed."""
-        async with self._store.database.write() as connection:
-            ids = {}
-            for deployment in self._settings.deployments:
-                ids[deployment.name] = await writes.ensure_deployment(connection, deployment.name, now)
-            known = {row.name: row for row in await reads.list_drains(connection)}
-            for drain in self._settings.drains:
-                await self._take_up(connection, known.pop(drain.name, None), drain, ids[drain.deployment], now)
-            for row in known.values():
-                if row.managed_by_file and row.closed_at is None:
-                    await writes.update_drain(connection, row.id, closed_at=now)
-
-    async def _take_up(
-        self, connection: AsyncConnection, known: Any | None, drain: DrainSettings, deployment_id: int, now: datetime
-    ) -> None:
-        spec = spec_of(drain, self._deployment(drain.deployment))
-        digest = spec.criteria_digest()
-        same = known is not None and known.criteria_digest == digest and known.deployment_id == deployment_id
-        observes = spec.phase not in ("additive", "closed")
-        starts = observes and (known is None or known.closed_at is not None or known.observing_since is None)
-        values: dict[str, Any] = {
-            "name": spec.name,
-            "deployment_id": deployment_id,
-            "spec": to_json(spec),
-            "criteria_digest": digest,
-            "managed_by_file": True,
-            "created_at": now,
-            "criteria_version": 1 if known is None else known.criteria_version + (not same),
-            "observing_since": now if starts else known.observing_since if known is not None and observes else None,
-            "closed_at": now if spec.phase == "closed" else None,
-        }
-        if not same or starts:  # what was proved was about something else, or nobody looked meanwhile
-            values |= {
-                "holds_since": None,
-                "fell_at": None,
-                "leaking_since": None,
-                "sweeps": 0,
-                "regressed_since": None,
-                "drained_at": None,
-                "removed": {},
-            }
-            await writes.update_deployment(connection, deployment_id, sweep_wanted_at=now)
-            if known is not None:
-                await writes.forget_arrivals(connection, known.id)
-        await writes.upsert_drain(connection, values)
 
     # -- answering -----------------------------------------------------------------------------------------------
 
@@ -250,46 +200,3 @@ def _thread(look: Look, row: subjects.SubjectThread, shown: Disposition | None) 
         assistant_id=row.assistant_id,
         since=row.since,
     )
-
-
-def spec_of(drain: DrainSettings, deployment: DeploymentSettings) -> DrainSpec:
-    """A drain of the settings as the rules see it."""
-    policy = drain.policy
-    minimums = dict(drain.minimum_versions)
-    if drain.minimum_state_version is not None:
-        minimums[deployment.state_version_key] = drain.minimum_state_version
-    return DrainSpec(
-        name=drain.name,
-        deployment=drain.deployment,
-        graph=drain.graph,
-        targets=tuple(_targets(drain, minimums)),
-        owner=drain.owner,
-        phase=drain.phase,
-        metadata=drain.population.metadata,
-        created_before=drain.population.created_before,
-        intake_closed_at=drain.intake_closed_at,
-        newest_versions=drain.newest_versions,
-        policy=Policy(
-            max_age=policy.max_age,
-            sweep_max_age=policy.sweep_max_age,
-            trace_window=policy.trace_window,
-            soak_sweeps=policy.soak_sweeps,
-            soak_hold=policy.soak_hold,
-            require=policy.require,
-            retention_idle_for=policy.retention.idle_for if policy.retention else None,
-            retention_reason=policy.retention.reason if policy.retention else None,
-            missing_version=policy.missing_version,
-            neither=policy.neither,
-            accept=policy.accept,
-            attestations=policy.attestations,
-        ),
-    )
-
-
-def _targets(drain: DrainSettings, minimums: Mapping[str, int]) -> Iterable[Target]:
-    yield from (Target("node", node) for node in drain.remove_nodes)
-    yield from (Target("rename", rename.old, new=rename.new) for rename in drain.rename_fields)
-    yield from (Target("kind", name, required_kind=kind) for name, kind in drain.require_kinds.items())
-    yield from (Target("remove", name) for name in drain.remove_fields)
-    yield from (Target("erase", name) for name in drain.erase_fields)
-    yield from (Target("version", key, minimum=minimum) for key, minimum in minimums.items())

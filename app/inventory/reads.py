@@ -391,11 +391,13 @@ async def count_leaks(
     return int(await connection.scalar(query) or 0)
 
 
-async def list_evaluations(connection: AsyncConnection, drain_id: int, *, limit: int) -> list[Any]:
-    """The stored answers of a drain, newest first."""
+async def list_evaluations(
+    connection: AsyncConnection, drain_id: int, *, limit: int, before: int | None = None
+) -> list[Any]:
+    """The stored answers of a drain, newest first; those before an id when that is given."""
     table = tables.evaluation
     query = select(table).where(table.c.drain_id == drain_id).order_by(table.c.id.desc()).limit(limit)
-    return list(await connection.execute(query))
+    return list(await connection.execute(query if before is None else query.where(table.c.id < before)))
 
 
 # -- inventory -----------------------------------------------------------------------------------------------------

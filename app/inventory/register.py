@@ -8,6 +8,8 @@ from datetime import datetime
 from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Select, Table, and_, exists, func, insert, or_, select, update
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.inventory import tables
@@ -171,16 +173,91 @@ async def list_acknowledgements(
 
 async def end_acknowledgements(
     connection: AsyncConnection, deployment_id: int, *, drain_id: int | None, batch: str, now: datetime
-) -> tuple[int, tuple[str, ...]]:
-    """Take back what one call acknowledged: how many rows ended, and the threads they named."""
+) -> tuple[int, tuple[str, ...], tuple[str, ...]]:
+    """Take back what one call acknowledged: how many rows ended, the threads they named, and the codes."""
     where = and_(_ack.c.deployment_id == deployment_id, _of_drain(drain_id))
-    of_batch = select(_ack.c.thread_id).where(where, _ack.c.batch == batch, _ack.c.ended_at.is_(None))
-    threads = [found for found in (await connection.execute(of_batch)).scalars() if found is not None]
-    return await _end(connection, _ack, where, batch, now), tuple(threads)
+    of_batch = select(_ack.c.thread_id, _ack.c.code).where(where, _ack.c.batch == batch, _ack.c.ended_at.is_(None))
+    rows = list(await connection.execute(of_batch))
+    threads = tuple(row.thread_id for row in rows if row.thread_id is not None)
+    codes = tuple(row.code for row in rows if row.code is not None)
+    return await _end(connection, _ack, where, batch, now), threads, codes
 
 
 def _of_drain(drain_id: int | None) -> ColumnElement[bool]:
     return _ack.c.drain_id.is_(None) if drain_id is None else _ack.c.drain_id == drain_id
+
+
+# -- threads that one can speak of ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class KnownThread:
+    """A thread as far as it matters for what is said of it. ``leaves``: as they are stored."""
+
+    thread_id: str
+    created_at: datetime
+    condition: str
+    leaves: list[Json]
+
+
+async def find_threads(connection: AsyncConnection, deployment_id: int, thread_ids: Sequence[str]) -> list[KnownThread]:
+    """Those of these threads that were ever seen."""
+    table = tables.thread
+    found = []
+    for ids in _chunks(thread_ids):
+        found += await _known(connection, and_(table.c.deployment_id == deployment_id, table.c.thread_id.in_(ids)))
+    return found
+
+
+async def find_first_sweep_end(connection: AsyncConnection, deployment_id: int) -> datetime | None:
+    """When the first complete sweep of a deployment ended; None before that."""
+    table = tables.poll
+    query = select(table.c.finished_at).where(
+        table.c.deployment_id == deployment_id, table.c.kind == "sweep", table.c.state == "complete"
+    )
+    found: datetime | None = await connection.scalar(query.order_by(table.c.id).limit(1))
+    return found
+
+
+async def list_unmoved(
+    connection: AsyncConnection, deployment_id: int, *, conditions: Sequence[str], since: datetime
+) -> list[KnownThread]:
+    """Threads with one of these conditions whose state has not changed since a moment."""
+    table = tables.thread
+    changed = func.coalesce(table.c.state_updated_at, table.c.updated_at, type_=tables.UtcDateTime())
+    of_deployment = and_(table.c.deployment_id == deployment_id, table.c.condition.in_(conditions))
+    return await _known(connection, and_(of_deployment, changed < since))
+
+
+async def observed_tasks(
+    connection: AsyncConnection, deployment_id: int, thread_ids: Sequence[str]
+) -> dict[str, frozenset[str]]:
+    """The tasks of these threads that were ever seen pending, by thread."""
+    table = tables.observation
+    found: dict[str, frozenset[str]] = {}
+    for ids in _chunks(thread_ids):
+        query = select(table.c.thread_id, table.c.task_id).where(
+            table.c.deployment_id == deployment_id, table.c.thread_id.in_(ids)
+        )
+        for row in await connection.execute(query):
+            found[row.thread_id] = found.get(row.thread_id, frozenset()) | {row.task_id}
+    return found
+
+
+async def acknowledge_alarms(connection: AsyncConnection, deployment_id: int, code: str, *, at: datetime | None) -> int:
+    """Mark the alarms of a code that stand as acknowledged, or (None) as not; how many there are."""
+    table = tables.alarm
+    standing = and_(table.c.deployment_id == deployment_id, table.c.code == code, table.c.cleared_at.is_(None))
+    return (await connection.execute(update(table).where(standing).values(acknowledged_at=at))).rowcount
+
+
+async def _known(connection: AsyncConnection, where: ColumnElement[bool]) -> list[KnownThread]:
+    table = tables.thread
+    query = select(table.c.thread_id, table.c.created_at, table.c.condition, table.c.detail).where(where)
+    return [
+        KnownThread(row.thread_id, row.created_at, row.condition, row.detail["leaves"])
+        for row in await connection.execute(query.order_by(table.c.thread_id))
+    ]
 
 
 # -- attestations --------------------------------------------------------------------------------------------------
@@ -249,22 +326,37 @@ def _attestation_said(row: Any) -> Said:
     )
 
 
-# -- criteria versions ---------------------------------------------------------------------------------------------
+# -- drains and their criteria ---------------------------------------------------------------------------------------------
+
+
+async def lock_drain(connection: AsyncConnection, name: str) -> Any | None:
+    """The row of a drain, which nobody else changes until the transaction ends; or None."""
+    query = select(tables.drain).where(tables.drain.c.name == name).with_for_update()
+    return (await connection.execute(query)).one_or_none()
+
+
+async def insert_drain(connection: AsyncConnection, values: Mapping[str, Any]) -> bool:
+    """Write a new drain; False when there is one of that name already."""
+    statement = _insert(connection, tables.drain).values(**values).on_conflict_do_nothing(index_elements=["name"])
+    return await connection.scalar(statement.returning(tables.drain.c.id)) is not None
+
+
+def _insert(connection: AsyncConnection, table: Table) -> Any:
+    return (sqlite_insert if connection.dialect.name == "sqlite" else postgresql_insert)(table)
 
 
 async def add_version(connection: AsyncConnection, drain: Any, *, now: datetime, actor: str) -> None:
-    """Keep the criteria that a drain has now as one of its versions."""
-    await connection.execute(
-        insert(tables.drain_version).values(
-            deployment_id=drain.deployment_id,
-            drain_id=drain.id,
-            version=drain.criteria_version,
-            spec=drain.spec,
-            criteria_digest=drain.criteria_digest,
-            created_at=now,
-            actor=actor,
-        )
+    """Keep the criteria that a drain has now as one of its versions. Harmless when they are kept already."""
+    statement = _insert(connection, tables.drain_version).values(
+        deployment_id=drain.deployment_id,
+        drain_id=drain.id,
+        version=drain.criteria_version,
+        spec=drain.spec,
+        criteria_digest=drain.criteria_digest,
+        created_at=now,
+        actor=actor,
     )
+    await connection.execute(statement.on_conflict_do_nothing(index_elements=["drain_id", "version"]))
 
 
 async def list_versions(connection: AsyncConnection, drain_id: int) -> tuple[CriteriaVersion, ...]:

@@ -9,7 +9,9 @@ from datetime import timedelta
 import httpx
 
 from app.clock import utc_now
+from app.drains.register import Register
 from app.drains.service import Drains
+from app.drains.statements import Statements
 from app.errors import DrainboardError, NotFound
 from app.inventory import reads, writes
 from app.inventory.db import Database
@@ -44,6 +46,8 @@ class Runtime:
     settings: Settings
     store: Store
     drains: Drains
+    register: Register
+    statements: Statements
     transport: Callable[[str], httpx.AsyncBaseTransport] | None = None
     _servers: dict[str, AgentServer] = field(default_factory=dict)
     _running: dict[str, _Running] = field(default_factory=dict)
@@ -174,10 +178,12 @@ async def open_runtime(
     database = Database(settings.resolved_database_url)
     store = Store(database, settings.hash_key())
     drains = Drains(settings, store)
-    runtime = Runtime(settings, store, drains, transport)
+    register = Register(settings, store, drains)
+    statements = Statements(settings, store, drains)
+    runtime = Runtime(settings, store, drains, register, statements, transport)
     try:
         await database.upgrade()
-        await drains.take_up(utc_now())
+        await register.take_up(utc_now())
         names = [deployment.name for deployment in settings.deployments] if schedule else []
         tasks = [asyncio.create_task(runtime.keep_polling(name), name=f"schedule {name}") for name in names]
         try:

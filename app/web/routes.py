@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from app.auth.same_origin import require_same_origin
 from app.inventory.views import DeploymentStatus, Inventory
 from app.web import contexts, paths
 from app.web.contexts import (
@@ -20,7 +21,6 @@ from app.web.dashboard import Dashboard, Filters
 from app.web.filters import ThreadQuery, chips, facets, field_facets, read_query
 from app.web.graph_picture import MARKS, GraphPicture, NodeTotals, draw_deployment, shares_names
 from app.web.render import Pages
-from app.web.same_origin import require_same_origin
 
 FIRST_THREADS = 20
 PAGE_OF_THREADS = 50

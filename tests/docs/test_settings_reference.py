@@ -19,7 +19,7 @@ MODELS: list[type[BaseModel]] = [
     settings.PolicySettings,
     settings.RetentionSettings,
 ]
-INTERNAL = {"home"}
+INTERNAL = {"home", "file"}
 
 
 def _keys() -> set[str]:

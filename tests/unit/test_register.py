@@ -122,7 +122,7 @@ async def test_acknowledged_tasks_are_those_of_every_call_that_stands(board: Boa
         ended = await register.end_acknowledgements(
             connection, board.deployment_id, drain_id=board.drain.id, batch="b1", now=NOW
         )
-        assert (ended[0], sorted(ended[1])) == (2, [uuid_of(1), uuid_of(2)])
+        assert (ended[0], sorted(ended[1]), ended[2]) == (2, [uuid_of(1), uuid_of(2)], ())
         found = await register.acknowledged_tasks(connection, board.deployment_id, [uuid_of(1), uuid_of(2)], NOW)
     assert found == {uuid_of(1): {"t2", "t3"}}
 
