@@ -6,6 +6,7 @@ Secrets come by name, from the environment or a file; they are never in here, in
 import os
 import re
 import secrets
+import tomllib
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -273,6 +274,17 @@ class DrainSettings(_Strict):
         return self
 
 
+class DrainsFile(_Strict):
+    """A file of drains alone, for ``drainboard drains apply``."""
+
+    drains: tuple[DrainSettings, ...] = Field(min_length=1, max_length=500)
+
+    @model_validator(mode="after")
+    def _names_are_unique(self) -> Self:
+        _unique("drain", [drain.name for drain in self.drains])
+        return self
+
+
 class SignInSettings(_Strict):
     """Who may look. Only ``open`` exists so far: everybody who reaches the address."""
 
@@ -420,6 +432,20 @@ def load_settings(path: Path | None = None, **overrides: Any) -> Settings:
         raise SettingsError(f"{file} cannot be read ({error.strerror}).") from None
     finally:
         _file.current = None
+
+
+def load_drains(path: Path) -> DrainsFile:
+    """Read a file with ``[[drains]]`` and nothing else. Raises ``SettingsError`` as ``load_settings`` does."""
+    try:
+        return DrainsFile.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except ValidationError as error:
+        raise SettingsError(f"{path}: {complaint(error)}.") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{path} is not text in UTF-8.") from None
+    except ValueError as error:
+        raise SettingsError(f"{path} is not valid TOML: {error}.") from None
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read ({error.strerror}).") from None
 
 
 def complaint(error: ValidationError) -> str:

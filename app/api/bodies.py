@@ -47,12 +47,6 @@ class DrainChanges(_Body):
     policy: dict[str, Any] | None = None
 
 
-class DrainFile(_Body):
-    """Several drains, all of them or none."""
-
-    drains: list[DrainSettings] = Field(min_length=1, max_length=500)
-
-
 class WaiverBody(_Body):
     """Threads that a person takes over."""
 

@@ -9,7 +9,6 @@ from app.api.bodies import (
     AcknowledgementBody,
     AttestationBody,
     DrainChanges,
-    DrainFile,
     DrainReplacement,
     WaiverBody,
 )
@@ -19,7 +18,7 @@ from app.drains.register import DrainDetail, Written
 from app.drains.statements import Statements
 from app.errors import BadRequest
 from app.inventory.views import Activity, CriteriaVersion, Said
-from app.settings import DrainSettings
+from app.settings import DrainSettings, DrainsFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,7 @@ async def create_drain(body: DrainSettings, drains: Drains, by: Who, response: R
 
 
 @router.put("/drains")
-async def apply_drains(body: DrainFile, drains: Drains, by: Who) -> WrittenList:
+async def apply_drains(body: DrainsFile, drains: Drains, by: Who) -> WrittenList:
     """Make or replace several drains, all of them or none. Those that are not named stay as they are."""
     return WrittenList(await drains.apply(body.drains, by))
 

@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
 import typer
@@ -15,7 +16,7 @@ from app.cli.serve import serve_forever
 from app.clock import monotonic
 from app.errors import DrainboardError, SettingsError
 from app.inventory.db import Database, head_revision
-from app.settings import load_settings, parse_duration
+from app.settings import load_drains, load_settings, parse_duration
 from app.version import VERSION
 
 COULD_NOT_ASK = 3
@@ -26,7 +27,7 @@ Server = Annotated[str | None, typer.Option("--server", help="Address of a Drain
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-drains = typer.Typer(no_args_is_help=True, help="Look at drains.")
+drains = typer.Typer(no_args_is_help=True, help="Look at drains, and change them.")
 threads = typer.Typer(no_args_is_help=True, help="Look at threads.")
 db = typer.Typer(no_args_is_help=True, help="Look after the database.")
 app.add_typer(drains, name="drains")
@@ -206,6 +207,7 @@ def drains_show(name: str, server: Server = None, json: Json = False) -> None:
             output.as_json({**found, "blocking": blocking})
             return 0
         output.answer(found)
+        output.said(found)
         if blocking["items"]:
             output.out.print(f"\nThe oldest {len(blocking['items'])} of {blocking['total']:,} threads that block:")
             output.table(
@@ -223,6 +225,43 @@ def drains_show(name: str, server: Server = None, json: Json = False) -> None:
         return 0
 
     _finish(work, server, json)
+
+
+@drains.command("apply")
+def drains_apply(file: Path, server: Server = None, json: Json = False) -> None:
+    """Make or replace the drains of a TOML file with [[drains]]: all of them, or none. Others stay as they are."""
+    wanted = load_drains(file).model_dump(mode="json", exclude_unset=True)
+
+    async def work(api: Api) -> int:
+        found = await api.put("drains", body=wanted)
+        if json:
+            output.as_json(found)
+        else:
+            output.table(["drain", "", "criteria", "changed"], [_written(item) for item in found["items"]])
+        return 0
+
+    _finish(work, server, json)
+
+
+@drains.command("close")
+def drains_close(name: str, server: Server = None, json: Json = False) -> None:
+    """Close a drain: its gate answers unknown from now on. It is never deleted."""
+
+    async def work(api: Api) -> int:
+        found = await api.delete("drains", name)
+        if json:
+            output.as_json(found)
+        else:
+            was = "was closed already" if found["outcome"] == "unchanged" else "is closed"
+            output.out.print(f"The drain [bold]{output.plain(name)}[/] {was}.")
+        return 0
+
+    _finish(work, server, json)
+
+
+def _written(item: dict[str, Any]) -> tuple[str, str, str, str]:
+    changed = ", ".join(item["changed"])
+    return output.plain(item["drain"]), item["outcome"], f"version {item['criteria_version']}", output.plain(changed)
 
 
 @threads.command("list")

@@ -61,6 +61,17 @@ def answer(found: Mapping[str, Any]) -> None:
     out.print(f"\n[dim]{found['population']['size']:,} threads: {plain(shown)}[/]")
 
 
+def said(found: Mapping[str, Any]) -> None:
+    """Where a drain is written, and what people said about it that counts now."""
+    place = "in the settings file" if found["managed_by_file"] else "in the API, the pages or `drains apply`"
+    out.print(f"[dim]Criteria version {found['criteria_version']}, to be changed {place}.[/]")
+    for each in (*found["waived"], *found["acknowledged"], *found["attested"]):
+        what = ", ".join(each["names"]) or f"{each['count']:,} threads"
+        until = f" until {each['until']}" if each["until"] else ""
+        why = f": {each['reason']}" if each["reason"] else ""
+        out.print(f"  {plain(each['kind'])} of {plain(what)} by {plain(each['owner'])}{plain(until)}{plain(why)}")
+
+
 def problem(message: str) -> None:
     """Something went wrong: one sentence on stderr."""
     err.print(f"[red]drainboard:[/] {sentence(message)}")

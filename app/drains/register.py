@@ -140,9 +140,6 @@ class Register:
     async def apply(self, drains: Sequence[DrainSettings], by: By) -> tuple[Written, ...]:
         """Make or replace several drains, all of them or none. Raises as ``create`` does."""
         specs = [self._spec(drain) for drain in drains]
-        names = [spec.name for spec in specs]
-        if twice := next((name for name in names if names.count(name) > 1), None):
-            raise BadRequest(f"The drain {twice} is there twice. Keep one of them.", code="invalid")
         drained = await self._drained(specs, by)
         async with self._store.database.write() as connection:
             return tuple([await self._replace(connection, spec, by, drained=drained) for spec in sorted_by_name(specs)])
