@@ -26,6 +26,7 @@ from app.logs import get_logger
 from app.places import STATIC
 from app.settings import Settings
 from app.version import VERSION
+from app.web import changes
 from app.web import routes as web
 from app.web.errors import error_page
 from app.web.render import SECURITY_HEADERS, Pages
@@ -63,6 +64,7 @@ def create_app(
     app.state.pages = Pages(version=VERSION, open_notice=open_notice, clock=utc_now)
     app.include_router(api.router)
     app.include_router(drains_api.router)
+    app.include_router(changes.router)  # before the other pages: a drain cannot be named "new" in an address
     app.include_router(web.router)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     app.add_middleware(_Mark)

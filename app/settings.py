@@ -83,6 +83,12 @@ def _checked_name(raw: str) -> str:
     return raw
 
 
+def _checked_drain_name(raw: str) -> str:
+    if raw == "new":
+        raise ValueError("a drain cannot have the name new: /drains/new is the form that makes one")
+    return _checked_name(raw)
+
+
 def _checked_url(raw: str) -> str:
     try:
         parts = urlsplit(raw)
@@ -104,6 +110,7 @@ Interval = Annotated[timedelta, BeforeValidator(parse_duration), AfterValidator(
 VersionNumber = Annotated[int, BeforeValidator(_not_a_boolean), Field(ge=0, le=9999)]
 NonEmpty = Annotated[str, Field(min_length=1, max_length=500)]
 Name = Annotated[str, AfterValidator(_checked_name)]
+DrainName = Annotated[str, AfterValidator(_checked_drain_name)]
 Url = Annotated[str, AfterValidator(_checked_url)]
 
 
@@ -233,7 +240,7 @@ class PolicySettings(_Strict):
 class DrainSettings(_Strict):
     """One tracked removal, as the settings file writes it."""
 
-    name: Name
+    name: DrainName
     deployment: Name
     graph: str = Field(min_length=1, max_length=255)
     owner: str | None = Field(default=None, max_length=100)

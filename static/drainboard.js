@@ -10,23 +10,33 @@
   let paused = false;
   let failed = false;
 
+  // What somebody types or ticks in a live part must not be swapped away: it waits until the form is sent or emptied.
+  const isTyped = (field) =>
+    field.type === "checkbox" ? field.checked !== field.defaultChecked : field.value !== field.defaultValue;
+  const isFilledIn = () => [...(live?.querySelectorAll("input, textarea") ?? [])].some(isTyped);
+
   const isLive = () => Boolean(live && live.hasAttribute("hx-trigger"));
 
   const showLive = () => {
     if (!control || !isLive()) return;
-    control.dataset.state = paused ? "paused" : failed ? "failed" : "live";
-    control.querySelector("span").textContent = paused ? "paused" : failed ? "not live" : "live";
+    const waits = !paused && isFilledIn();
+    control.dataset.state = paused || waits ? "paused" : failed ? "failed" : "live";
+    control.querySelector("span").textContent = paused ? "paused" : waits ? "waits" : failed ? "not live" : "live";
     control.setAttribute("aria-pressed", String(paused));
-    control.title = paused ? "Updates are paused: press to go on" : "This page updates itself: press to pause";
+    control.title = paused
+      ? "Updates are paused: press to go on"
+      : waits
+        ? "Updates wait until the form is sent or emptied"
+        : "This page updates itself: press to pause";
   };
 
   const refresh = () => {
-    if (isLive() && window.htmx) window.htmx.trigger(live, "refresh");
+    if (isLive() && window.htmx && !isFilledIn()) window.htmx.trigger(live, "refresh");
   };
 
   document.addEventListener("htmx:before:request", (event) => {
     const source = event.detail?.ctx?.sourceEvent;
-    if (source?.type === "every" && (paused || document.hidden)) event.preventDefault();
+    if (source?.type === "every" && (paused || document.hidden || isFilledIn())) event.preventDefault();
   });
 
   const settle = (ok) => {
@@ -48,6 +58,8 @@
     settle(status < 400 || status === 404);
   });
   document.addEventListener("htmx:error", () => settle(false));
+  document.addEventListener("input", showLive);
+  document.addEventListener("change", showLive);
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden && !paused) refresh();
   });

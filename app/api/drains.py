@@ -5,15 +5,15 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from app.api.bodies import (
+from app.api.routes import DEFAULT_LIMIT, ERRORS, Drains, Limit, Who
+from app.auth.same_origin import require_same_origin
+from app.drains.bodies import (
     AcknowledgementBody,
     AttestationBody,
     DrainChanges,
     DrainReplacement,
     WaiverBody,
 )
-from app.api.routes import DEFAULT_LIMIT, ERRORS, Drains, Limit, Who
-from app.auth.same_origin import require_same_origin
 from app.drains.register import DrainDetail, Written
 from app.drains.statements import Statements
 from app.errors import BadRequest

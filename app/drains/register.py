@@ -124,7 +124,7 @@ class Register:
         if same and (row.closed_at is None or spec.phase == "closed"):
             return Written(row.name, "unchanged", row.criteria_version, _phase(row))
         if row.managed_by_file:
-            raise self._managed(row.name)
+            raise self.managed(row.name)
         what = "asks for something else" if not same else "is closed"
         raise Conflict(
             f"There is a drain with the name {row.name}, and it {what}. Change it with PUT /api/v1/drains/{row.name} or "
@@ -165,7 +165,7 @@ class Register:
             if row.closed_at is not None:
                 return Written(name, "unchanged", row.criteria_version, "closed")
             if row.managed_by_file:
-                raise self._managed(name)
+                raise self.managed(name)
             await writes.update_drain(connection, row.id, closed_at=by.now)
             await _note(connection, row, by, "drain.closed", {})
             return Written(name, "changed", row.criteria_version, "closed", ("phase",))
@@ -184,7 +184,7 @@ class Register:
         if not changed:
             return Written(spec.name, "unchanged", row.criteria_version, _phase(row))
         if row.managed_by_file:
-            raise self._managed(spec.name)
+            raise self.managed(spec.name)
         same = row.criteria_digest == spec.criteria_digest()
         begins = spec.phase == "removing" and _phase(row) != "removing"
         if spec.phase == "removing" and (not same or (begins and drained.get(spec.name) != row.criteria_version)):
@@ -335,7 +335,8 @@ class Register:
             raise NotFound(f"There is no drain with the name {name[:100]!r}. `drainboard drains list` shows all.")
         return row
 
-    def _managed(self, name: str) -> Conflict:
+    def managed(self, name: str) -> Conflict:
+        """The refusal to change a drain of the settings file anywhere else."""
         place = str(self._settings.file) if self._settings.file else "the settings that Drainboard was started with"
         return Conflict(
             f"The drain {name} is written in {place}, so it can only be changed there. Start Drainboard again afterwards.",

@@ -10,9 +10,11 @@ from datetime import datetime
 from typing import ClassVar
 
 from app.drains.answers import Answer, BlockingThread, Verdict
-from app.inventory.views import Alarm, DeploymentStatus, Evidence, Inventory, SourceStatus, ThreadPage
+from app.drains.register import DrainDetail
+from app.inventory.views import Activity, Alarm, DeploymentStatus, Evidence, Inventory, SourceStatus, ThreadPage
 from app.web import words
 from app.web.filters import Chip, Facet, ThreadQuery
+from app.web.forms import Form
 from app.web.graph_picture import GraphPicture, NodeTotals
 
 
@@ -122,11 +124,12 @@ class PastAnswer:
 class DrainPage:
     """One drain. ``threads`` have the disposition or count for the reason; with neither they are those that block.
 
-    ``assistants``: the names that are known, by id. ``past``: newest first.
+    ``assistants``: the names that are known, by id. ``past``: newest first. ``say`` and ``attest``: what was typed into
+    the forms, when it could not be taken.
     """
 
     template: ClassVar[str] = "drain.html"
-    answer: Answer
+    answer: DrainDetail
     groups: tuple[DispositionGroup, ...]
     threads: tuple[BlockingThread, ...]
     total: int
@@ -136,6 +139,39 @@ class DrainPage:
     reason: str | None
     assistants: Mapping[str, str]
     past: tuple[PastAnswer, ...]
+    say: Form
+    attest: Form
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestions:
+    """Names that were seen in the graphs of a deployment, for a form to offer."""
+
+    graphs: tuple[str, ...]
+    nodes: tuple[str, ...]
+    fields: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DrainFormPage:
+    """The form of a drain. ``name``: the drain that is changed; None: a new one."""
+
+    template: ClassVar[str] = "drain_form.html"
+    form: Form
+    name: str | None
+    deployments: tuple[str, ...]
+    known: Suggestions
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityPage:
+    """The audit, newest first; of one deployment, or of all."""
+
+    template: ClassVar[str] = "activity.html"
+    items: tuple[Activity, ...]
+    next_cursor: str | None
+    cursor: str | None
+    deployment: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +186,17 @@ class ErrorPage:
     advice: str
 
 
-Page = OverviewPage | DeploymentPage | ThreadsPage | EvidencePage | DrainsPage | DrainPage | ErrorPage
+Page = (
+    OverviewPage
+    | DeploymentPage
+    | ThreadsPage
+    | EvidencePage
+    | DrainsPage
+    | DrainPage
+    | DrainFormPage
+    | ActivityPage
+    | ErrorPage
+)
 
 _URGENCY = {Verdict.BLOCKED: 0, Verdict.UNKNOWN: 1, Verdict.DRAINED: 2}
 
@@ -200,6 +246,16 @@ def node_counts(deployment: DeploymentStatus, counts: NodeTotals) -> tuple[NodeC
             {condition: totals.get(node, 0) for condition, totals in counts.by_condition.items()},
         )
         for node in dict.fromkeys(names)
+    )
+
+
+def suggestions(deployments: Iterable[DeploymentStatus], chosen: str) -> Suggestions:
+    """What the graphs of the chosen deployment have or had; of all deployments while none is chosen."""
+    revisions = [revision for each in deployments if not chosen or each.name == chosen for revision in each.revisions]
+    return Suggestions(
+        graphs=tuple(sorted({each.graph for each in revisions})),
+        nodes=tuple(sorted({node for each in revisions for node in each.nodes if not node.startswith("__")})),
+        fields=tuple(sorted({name for each in revisions for name in each.fields})),
     )
 
 

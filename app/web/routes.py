@@ -6,6 +6,8 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from app.auth.same_origin import require_same_origin
+from app.clock import utc_now
+from app.drains.register import By, Register
 from app.inventory.views import DeploymentStatus, Inventory
 from app.web import contexts, paths
 from app.web.contexts import (
@@ -19,8 +21,9 @@ from app.web.contexts import (
 )
 from app.web.dashboard import Dashboard, Filters
 from app.web.filters import ThreadQuery, chips, facets, field_facets, read_query
+from app.web.forms import Form
 from app.web.graph_picture import MARKS, GraphPicture, NodeTotals, draw_deployment, shares_names
-from app.web.render import Pages
+from app.web.render import Pages, is_partial
 
 FIRST_THREADS = 20
 PAGE_OF_THREADS = 50
@@ -103,6 +106,10 @@ async def find_thread(name: str, thread_id: Annotated[str, Query(alias="id", max
 async def thread(request: Request, name: str, thread_id: str, data: Data, live: bool = False) -> HTMLResponse:
     status = await data.deployment(name)
     evidence = await data.evidence(name, thread_id, live)
+    if not is_partial(request):  # a page that updates itself is one look
+        register: Register = request.app.state.register
+        by = By("browser", utc_now())
+        await register.opened(name, evidence.thread_id, by, live=live, found=evidence.found)
     page = EvidencePage(deployment=status, evidence=evidence, live=live)
     return _respond(request, page, status=200 if evidence.found else 404)
 
@@ -122,7 +129,24 @@ async def drain(
     reason: str | None = None,
     cursor: str | None = None,
 ) -> HTMLResponse:
-    answer = await data.drain(name)
+    return await show_drain(request, name, data, disposition=disposition, reason=reason, cursor=cursor)
+
+
+async def show_drain(
+    request: Request,
+    name: str,
+    data: Dashboard,
+    *,
+    disposition: str | None = None,
+    reason: str | None = None,
+    cursor: str | None = None,
+    say: Form | None = None,
+    attest: Form | None = None,
+    status: int = 200,
+) -> HTMLResponse:
+    """The page of a drain; with a form that could not be taken, as it was typed."""
+    register: Register = request.app.state.register
+    answer = await register.detail(name, now=utc_now())
     items, next_cursor, total = await data.drain_threads(name, disposition, cursor, PAGE_OF_THREADS, reason=reason)
     page = DrainPage(
         answer=answer,
@@ -135,8 +159,10 @@ async def drain(
         reason=reason,
         assistants=contexts.assistant_names(answer),
         past=contexts.past_answers((await data.evaluations(name))[:PAST_ANSWERS]),
+        say=say or Form(),
+        attest=attest or Form(),
     )
-    return _respond(request, page)
+    return _respond(request, page, status=status)
 
 
 def _respond(request: Request, page: Page, *, status: int = 200) -> HTMLResponse:

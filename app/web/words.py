@@ -72,6 +72,44 @@ GROUP_TITLES: dict[Group, str] = {
     "excluded": "Left out",
 }
 
+PHASES = {
+    "additive": "Old and new exist on purpose: never drained",
+    "observing": "From now on nobody should take the old way",
+    "removing": "The old thing is being removed; only from drained",
+    "closed": "Done with: the gate answers unknown",
+}
+
+LIMITS = {
+    "idle_unverified": "Idle threads whose heads were not read",
+    "intake_unseen": "New threads of which nothing shows whether they entered",
+    "half_step_unseen": "Half steps whose next nodes do not show",
+    "deferred_unseen": "Joins and deferred nodes that may wait unseen",
+    "traces_sampled": "Traces of a part of the runs only",
+    "history_unseen": "Checkpoints of the past that cannot be seen",
+}
+
+KINDS = ("boolean", "integer", "number", "text", "list", "object")
+REQUIRED_SOURCES = ("threads", "traces", "index")
+
+SAID = {
+    "waiver": "taken over",
+    "acknowledgement": "acknowledged",
+    "attestation": "attested",
+}
+
+ACTIONS = {
+    "drain.created": "made the drain",
+    "drain.changed": "changed the drain",
+    "drain.closed": "closed the drain",
+    "threads.waived": "took threads over for",
+    "waiver.ended": "took a waiver back of",
+    "acknowledged": "acknowledged for",
+    "acknowledgement.ended": "took an acknowledgement back of",
+    "attested": "attested for",
+    "attestation.ended": "took an attestation back of",
+    "evidence.opened": "opened the evidence of",
+}
+
 TARGETS = {
     "node": "node",
     "rename": "rename",

@@ -134,6 +134,7 @@ WRONG: dict[str, tuple[dict[str, Any], int, str, str]] = {
     "duration": ({"policy": {"max_age": "soon"}}, 422, "invalid", "30s, 15m"),
     "time without a zone": ({"intake_closed_at": "2026-12-01T00:00:00"}, 422, "invalid", "zone"),
     "bad name": ({"name": "a name"}, 422, "invalid", "letters"),
+    "name of the form": ({"name": "new"}, 422, "invalid", "/drains/new"),
     "removing at once": ({"phase": "removing"}, 409, "not_drained", "gate"),
     "long node": ({"remove_nodes": ["x" * 501]}, 422, "invalid", "500"),
 }
@@ -144,7 +145,7 @@ async def test_a_drain_that_cannot_be_is_refused_with_a_sentence(board: Open, ca
     change, status, code, words = WRONG[case]
     async with board() as it:
         for method, path in (("POST", "/api/v1/drains"), ("PUT", HERE)):
-            if method == "PUT" and case == "bad name":
+            if method == "PUT" and case in ("bad name", "name of the form"):
                 continue
             found, body = await ask(it, method, path, NEW | change)
             assert (found, body["error"]["code"]) == (status, code)

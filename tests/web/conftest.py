@@ -9,10 +9,11 @@ from fastapi.testclient import TestClient
 from starlette.exceptions import HTTPException
 
 from app.errors import DrainboardError
+from app.web import changes
 from app.web.errors import error_page
 from app.web.render import Pages
 from app.web.routes import router
-from tests.web.fakes import NOW, FakeDashboard, full_dashboard
+from tests.web.fakes import NOW, FakeDashboard, FakeRegister, FakeStatements, full_dashboard
 
 Open = Callable[..., TestClient]
 
@@ -21,6 +22,9 @@ def make_app(dashboard: FakeDashboard, *, open_notice: bool = False) -> FastAPI:
     app = FastAPI()
     app.state.dashboard = dashboard
     app.state.pages = Pages(version="0.1.0", open_notice=open_notice, clock=lambda: NOW)
+    app.state.register = FakeRegister(dashboard)
+    app.state.statements = FakeStatements()
+    app.include_router(changes.router)
     app.include_router(router)
 
     @app.exception_handler(DrainboardError)

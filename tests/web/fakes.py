@@ -3,7 +3,7 @@
 import uuid
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 
 from app.drains.answers import (
@@ -18,9 +18,12 @@ from app.drains.answers import (
     TargetAnswer,
     Verdict,
 )
-from app.errors import BadRequest, NotFound
+from app.drains.register import By, DrainDetail
+from app.drains.statements import Owned
+from app.errors import BadRequest, Conflict, DrainboardError, NotFound
 from app.facts.types import Kind, Reading, VersionReading
 from app.inventory.views import (
+    Activity,
     Alarm,
     CheckpointEvidence,
     DeploymentStatus,
@@ -35,10 +38,12 @@ from app.inventory.views import (
     PollSummary,
     Provenance,
     RevisionSummary,
+    Said,
     SourceStatus,
     ThreadItem,
     ThreadPage,
 )
+from app.settings import DrainSettings, PolicySettings, RenameSettings
 
 NOW = datetime(2026, 5, 20, 14, 20, 30, tzinfo=UTC)
 HOSTILE_NODE = 'ask<script>alert("x")</script>&`node`'
@@ -314,7 +319,6 @@ def blocked() -> Answer:
         ),
         oldest=OldestBlocker(thread_id(4), "parked_at_target", datetime(2026, 5, 3, 9, 12, tzinfo=UTC)),
         must_act=(MustAct("0655a30a-059d-5391-9c1a-825bfd029f25", "refunds", 9), MustAct(None, None, 3)),
-        waivers=({"thread_id": HOSTILE_ID, "owner": "Ana", "reason": "called the customer", "until": "2026-06-01"},),
     )  # fmt: skip
 
 
@@ -528,6 +532,130 @@ class FakeDashboard:
 
     def _matching(self, filters: Filters) -> tuple[ThreadItem, ...]:
         return tuple(item for item in self.threads_of if all(_matches(item, k, v) for k, v in filters.items()))
+
+
+SAID = Said(
+    id="0a1b2c",
+    kind="waiver",
+    owner="Ana <b>",
+    reason="called the customer",
+    until=NOW + timedelta(days=12),
+    created_at=before(hours=5),
+    actor="browser",
+    ended_at=None,
+    count=7,
+    thread_ids=(HOSTILE_ID, *(thread_id(number) for number in range(6))),
+)
+
+
+@dataclass
+class FakeRegister:
+    """The register over a fake dashboard. ``written`` has what was asked for; ``refusal`` is raised instead."""
+
+    dashboard: FakeDashboard
+    managed_by_file: bool = False
+    written: list[tuple[str, object]] = field(default_factory=list)
+    refusal: DrainboardError | None = None
+    entries: tuple[Activity, ...] = ()
+
+    async def detail(self, name: str, *, now: datetime) -> DrainDetail:
+        found = await self.dashboard.drain(name)
+        settings = DrainSettings(
+            name=found.drain,
+            deployment=found.deployment,
+            graph=found.graph,
+            owner=found.owner,
+            remove_nodes=("await_approval", HOSTILE_NODE),
+            rename_fields=(RenameSettings(old="customer_name", new="display_name"),),
+            minimum_versions={"state_version": 2},
+            policy=PolicySettings(attestations=("export queues", "recovery <replicas>")),
+        )
+        blocked = found.verdict is Verdict.BLOCKED
+        return DrainDetail(
+            **{each.name: getattr(found, each.name) for each in fields(found)},
+            settings=settings,
+            managed_by_file=self.managed_by_file,
+            closed_at=before(days=1) if found.phase == "closed" else None,
+            versions=found.criteria_version,
+            waived=(SAID,) if blocked else (),
+            acknowledged=(replace(SAID, kind="acknowledgement", names=("fell_at_deploy",), until=None),)
+            if blocked
+            else (),
+            attested=(replace(SAID, id="7", kind="attestation", names=("export queues",), count=0, thread_ids=()),)
+            if blocked
+            else (),
+        )
+
+    def managed(self, name: str) -> Conflict:
+        return Conflict(f"The drain {name} is written in drainboard.toml.", code="managed_by_file")
+
+    async def create(self, drain: DrainSettings, by: By) -> None:
+        await self._write("created", drain)
+
+    async def replace(self, drain: DrainSettings, by: By) -> None:
+        await self._write("replaced", drain)
+
+    async def close(self, name: str, by: By) -> None:
+        await self._write("closed", name)
+
+    async def opened(self, deployment: str, thread_id: str, by: By, *, live: bool, found: bool) -> None:
+        await self._write("opened", thread_id)
+
+    async def activity(
+        self, *, deployment: str | None, cursor: str | None, limit: int
+    ) -> tuple[tuple[Activity, ...], str | None]:
+        return self.entries, "next" if self.entries and cursor is None else None
+
+    async def _write(self, what: str, value: object) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        self.written.append((what, value))
+
+
+@dataclass
+class FakeStatements:
+    """What people said, as it was asked for; ``refusal`` is raised instead."""
+
+    said: list[tuple[object, ...]] = field(default_factory=list)
+    refusal: DrainboardError | None = None
+
+    async def waive(self, drain: str, thread_ids: list[str], owned: Owned, by: By) -> None:
+        self._say("waive", drain, tuple(thread_ids), owned)
+
+    async def acknowledge(self, drain: str, thread_ids: list[str], codes: list[str], owned: Owned, by: By) -> None:
+        self._say("acknowledge", drain, tuple(thread_ids), tuple(codes), owned)
+
+    async def acknowledge_deployment(
+        self, name: str, thread_ids: list[str], codes: list[str], owned: Owned, by: By
+    ) -> None:
+        self._say("acknowledge deployment", name, tuple(codes), owned)
+
+    async def attest(self, drain: str, names: list[str], owned: Owned, by: By) -> None:
+        self._say("attest", drain, tuple(names), owned)
+
+    async def end_waiver(self, drain: str, said: str, by: By) -> None:
+        self._say("end waiver", drain, said)
+
+    async def end_acknowledgement(self, drain: str, said: str, by: By) -> None:
+        self._say("end acknowledgement", drain, said)
+
+    async def end_attestation(self, drain: str, said: str, by: By) -> None:
+        self._say("end attestation", drain, said)
+
+    def _say(self, *what: object) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        self.said.append(what)
+
+
+def entries() -> tuple[Activity, ...]:
+    made = ("drain.changed", "threads.waived", "evidence.opened", "drain.created", "something.new")
+    subjects = ("drop-await-approval", "drop-await-approval", HOSTILE_ID, LONG_NAME, "support-prod")
+    detail = {"criteria_version": 3, "changed": ["remove_nodes", "policy"], "owner": "<b>Ana</b>", "live": False}
+    return tuple(
+        Activity(9 - place, before(minutes=place), "browser", action, subject, "support-prod", detail)
+        for place, (action, subject) in enumerate(zip(made, subjects, strict=True))
+    )
 
 
 def full_dashboard() -> FakeDashboard:

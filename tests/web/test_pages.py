@@ -43,6 +43,11 @@ PAGES = {
     "blocked by disposition": "/drains/drop-await-approval?disposition=stranded",
     "unknown": f"/drains/{LONG_NAME}",
     "drained": "/drains/drop-legacy-triage",
+    "new drain": "/drains/new",
+    "new drain elsewhere": "/drains/new?deployment=support-stage&node=await_approval",
+    "changed drain": "/drains/drop-await-approval/edit",
+    "activity": "/activity",
+    "activity of a deployment": "/activity?deployment=support-prod&cursor=x",
 }
 ERRORS = {
     "/deployments/nowhere": 404,
@@ -325,8 +330,8 @@ def test_a_drain_shows_what_it_said_before_and_ten_at_most(web: TestClient) -> N
 
 
 def test_a_drain_that_said_nothing_before_says_so() -> None:
-    with TestClient(make_app(FakeDashboard(answers=(answer("new", Verdict.UNKNOWN, "Not known yet."),)))) as client:
-        assert "Nothing yet: it answers after each poll" in whole(client, "/drains/new").text
+    with TestClient(make_app(FakeDashboard(answers=(answer("fresh", Verdict.UNKNOWN, "Not known yet."),)))) as client:
+        assert "Nothing yet: it answers after each poll" in whole(client, "/drains/fresh").text
 
 
 def test_who_must_act_has_a_name_and_the_id_behind_it(web: TestClient) -> None:

@@ -1,11 +1,11 @@
-"""What callers send: the bodies of requests that change something. Unknown keys are errors."""
+"""What callers send, through API or pages: the bodies of requests that change something. Unknown keys are errors."""
 
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from app.drains.statements import MAX_THREADS, Owned
-from app.settings import DrainSettings, Name, NonEmpty, RenameSettings, VersionNumber
+from app.settings import DrainName, DrainSettings, NonEmpty, RenameSettings, VersionNumber
 
 
 def _text(longest: int) -> Any:
@@ -25,7 +25,7 @@ class _Body(BaseModel):
 class DrainReplacement(DrainSettings):
     """A drain, as the settings file writes it. The name is that of the path; it may be repeated."""
 
-    name: Name | None = None  # type: ignore[assignment]
+    name: DrainName | None = None  # type: ignore[assignment]
 
 
 class DrainChanges(_Body):
