@@ -80,7 +80,8 @@ def complaints(error: ValidationError, places: Mapping[str, str]) -> dict[str, s
     for each in error.errors(include_url=False, include_context=False, include_input=False):
         path = [str(part) for part in each["loc"] if part not in ("policy", "population")]
         key = "_".join(path[:2]) if path[:1] == ["retention"] else path[0] if path else GENERAL
-        message = each["msg"].removeprefix("Value error, ")
+        empty = each["type"] in ("string_too_short", "too_short", "string_type")
+        message = "this must be filled in" if empty else each["msg"].removeprefix("Value error, ")
         wrong.setdefault(places.get(key, key), f"{message[0].upper()}{message[1:]}.")
     return wrong
 

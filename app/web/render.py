@@ -19,6 +19,7 @@ from app.clock import utc_now
 from app.places import STATIC, TEMPLATES
 from app.web import contexts, paths, words
 from app.web.contexts import ErrorPage, Page
+from app.web.forms import Form
 from app.web.graph_picture import REMOVED_LABEL
 
 LIVE_BLOCK = "live"
@@ -130,6 +131,7 @@ def make_environment(templates_dir: Path = TEMPLATES, static_dir: Path = STATIC)
         silent_source=contexts.silent_source,
         removed_label=REMOVED_LABEL,
         words=words,
+        no_form=Form(),
         asset=_assets(static_dir),
     )
     return environment

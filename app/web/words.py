@@ -72,13 +72,6 @@ GROUP_TITLES: dict[Group, str] = {
     "excluded": "Left out",
 }
 
-PHASES = {
-    "additive": "Old and new exist on purpose: never drained",
-    "observing": "From now on nobody should take the old way",
-    "removing": "The old thing is being removed; only from drained",
-    "closed": "Done with: the gate answers unknown",
-}
-
 LIMITS = {
     "idle_unverified": "Idle threads whose heads were not read",
     "intake_unseen": "New threads of which nothing shows whether they entered",
@@ -89,6 +82,10 @@ LIMITS = {
 }
 
 KINDS = ("boolean", "integer", "number", "text", "list", "object")
+ALARMS_TO_ACKNOWLEDGE = {
+    "mass_disappearance": "many threads vanished at once, and that is explained",
+    "canary_missing": "a thread that is always there was not listed, and that is explained",
+}
 REQUIRED_SOURCES = ("threads", "traces", "index")
 
 SAID = {

@@ -101,8 +101,32 @@ def _failed(watched: Watched, url: str, failure: str | None) -> None:
         watched.complaints.append(f"{url}: {failure}")
 
 
+MADE = "drop-customer-name"
+
+
 @pytest.fixture(scope="package")
-def pages(ask: Ask) -> dict[str, tuple[str, int]]:
+def made(demo: httpx.Client) -> str:
+    """The path of a drain that was made through the API, with something said about it."""
+    drain = {
+        "name": MADE,
+        "deployment": "demo",
+        "graph": "support",
+        "remove_nodes": ["await_approval"],
+        "rename_fields": [{"old": "customer_name", "new": "display_name"}],
+        "policy": {"attestations": ["export queues", "recovery replicas"]},
+    }
+    assert demo.post("/api/v1/drains", json=drain).status_code == 201
+    ids = [each["thread_id"] for each in demo.get(f"/api/v1/drains/{MADE}/threads").json()["items"]]
+    said = {"owner": "Ana", "reason": "called the customer"}
+    waived = demo.post(f"/api/v1/drains/{MADE}/waivers", json=said | {"thread_ids": ids[:7]})
+    assert waived.status_code == 201
+    attested = demo.post(f"/api/v1/drains/{MADE}/attestations", json=said | {"name": "export queues"})
+    assert attested.status_code == 201
+    return f"/drains/{MADE}"
+
+
+@pytest.fixture(scope="package")
+def pages(ask: Ask, made: str) -> dict[str, tuple[str, int]]:
     """Every page of the demo by name: its path and its status."""
     blocking = ask("/drains/drop-await-approval/threads")["items"][0]["thread_id"]
     failed = ask("/deployments/demo/threads", condition="failed")["items"][0]["thread_id"]
@@ -120,6 +144,10 @@ def pages(ask: Ask) -> dict[str, tuple[str, int]]:
         "blocked drain": ("/drains/drop-await-approval", 200),
         "drained drain": ("/drains/drop-legacy-triage", 200),
         "threads of a reason": ("/drains/drop-await-approval?disposition=conflict", 200),
+        "made drain": (made, 200),
+        "new drain": ("/drains/new", 200),
+        "changed drain": (f"{made}/edit", 200),
+        "activity": ("/activity", 200),
         "error": ("/no/such/page", 404),
         "refused filter": ("/deployments/demo?colour=red", 422),
     }

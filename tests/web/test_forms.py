@@ -90,18 +90,18 @@ def test_a_drain_that_is_typed_is_made(web: TestClient) -> None:
 WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "name": ({"name": "a name"}, "name", "letters"),
     "no name": ({"name": ""}, "name", "letters"),
-    "graph": ({"graph": ""}, "graph", "at least 1"),
+    "graph": ({"graph": ""}, "graph", "filled in"),
     "nothing to go": (
         {"remove_nodes": [], "rename_old": [], "kind_field": [], "minimum_key": []},
         "targets",
         "something to remove",
     ),
-    "rename": ({"rename_new": [""]}, "rename_fields", "at least 1"),
+    "rename": ({"rename_new": [""]}, "rename_fields", "filled in"),
     "rename to itself": ({"rename_new": ["customer_name"]}, "rename_fields", "itself"),
     "version": ({"minimum": ["two"]}, "minimum_versions", "integer"),
     "duration": ({"max_age": "soon"}, "max_age", "15m"),
     "sweeps": ({"soak_sweeps": "0"}, "soak_sweeps", "greater"),
-    "retention": ({"retention_idle_for": "90d"}, "retention_reason", "at least 1"),
+    "retention": ({"retention_idle_for": "90d"}, "retention_reason", "filled in"),
     "time": ({"intake_closed_at": "tomorrow"}, "intake_closed_at", "datetime"),
 }
 
@@ -228,6 +228,18 @@ def test_what_was_said_is_listed_and_can_be_taken_back(web: TestClient) -> None:
         assert f'action="{DRAIN}/{kind}/{said}/end"' in html
         assert send(web, f"{DRAIN}/{kind}/{said}/end", {}).status_code == 303
     assert [what for what, *_ in people(web).said] == ["end waiver", "end acknowledgement", "end attestation"]
+
+
+def test_a_deployment_offers_what_can_be_acknowledged_there(web: TestClient) -> None:
+    html = web.get("/deployments/support-prod").text
+    path = "/deployments/support-prod/acknowledgements"
+    assert f'action="{path}"' in html
+    assert 'value="baseline"' in html
+    assert 'value="canary_missing"' not in html
+    answer = send(web, path, OWNED | {"codes": ["baseline"]})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/deployments/support-prod")
+    assert people(web).said[0][:3] == ("acknowledge deployment", "support-prod", ("baseline",))
+    assert send(web, path, {"codes": ["baseline"]}).status_code == 422
 
 
 @pytest.mark.parametrize(
