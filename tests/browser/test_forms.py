@@ -20,7 +20,7 @@ def test_a_drain_is_made_changed_and_closed(open_page: Open, ask: Ask, javascrip
     page = open_page(javascript=javascript).go("/drains")
     page.get_by_role("link", name="Make a drain").click()
     page.get_by_label("Name", exact=True).fill(name)
-    page.get_by_label("Graph").fill("support")
+    page.get_by_label("Graph", exact=True).fill("support")
     page.get_by_label("Nodes to remove, 1").fill("lookup_order")
     page.get_by_label("Owner").fill("orders team")
     page.get_by_text("Policy", exact=True).click()
