@@ -65,7 +65,7 @@ def said(found: Mapping[str, Any]) -> None:
     """Where a drain is written, and what people said about it that counts now."""
     place = "in the settings file" if found["managed_by_file"] else "in the API, the pages or `drains apply`"
     out.print(f"[dim]Criteria version {found['criteria_version']}, to be changed {place}.[/]")
-    for each in (*found["waived"], *found["acknowledged"], *found["attested"]):
+    for each in (*found["waivers"], *found["attested"]):
         what = ", ".join(each["names"]) or f"{each['count']:,} threads"
         until = f" until {each['until']}" if each["until"] else ""
         why = f": {each['reason']}" if each["reason"] else ""

@@ -57,7 +57,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainDetail(Answer):
-    """A drain's answer, with what it asks for and what people said about it that counts now.
+    """A drain's answer, with what it asks for and the attestations that count now; ``waivers`` has what else was said.
 
     ``settings``: the drain as one would write it. ``versions``: how many versions its criteria had.
     """
@@ -66,8 +66,6 @@ class DrainDetail(Answer):
     managed_by_file: bool
     closed_at: datetime | None
     versions: int
-    waived: tuple[Said, ...]
-    acknowledged: tuple[Said, ...]
     attested: tuple[Said, ...]
 
 
@@ -264,10 +262,6 @@ class Register:
                 managed_by_file=row.managed_by_file,
                 closed_at=row.closed_at,
                 versions=len(await register.list_versions(connection, row.id)),
-                waived=await register.active_waivers(connection, row.id, now),
-                acknowledged=await register.active_acknowledgements(
-                    connection, row.deployment_id, drain_id=row.id, now=now
-                ),
                 attested=await register.active_attestations(connection, row.id, criteria_version=version, now=now),
             )
 

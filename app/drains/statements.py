@@ -181,7 +181,7 @@ class Statements:
         await register.add_acknowledgements(
             connection, deployment_id, drain_id=drain_id, threads=tasks, codes=codes, words=words
         )
-        await self._drains.settle_acknowledgements(connection, deployment_id, list(tasks))
+        await self._drains.settle_acknowledgements(connection, deployment_id, list(tasks), now=words.created_at)
 
     async def _end(
         self,
@@ -199,7 +199,7 @@ class Statements:
         _must_exist(ended, "acknowledgement", subject)
         for code in codes:
             await register.acknowledge_alarms(connection, deployment_id, code, at=None)
-        await self._drains.settle_acknowledgements(connection, deployment_id, threads)
+        await self._drains.settle_acknowledgements(connection, deployment_id, threads, now=by.now)
         detail = {"id": batch, "threads": len(threads), "codes": list(codes)}
         await _note(connection, deployment_id, by, action="acknowledgement.ended", subject=subject, detail=detail)
         return ended

@@ -471,6 +471,7 @@ def _said(rows: Sequence[Any], kind: Literal["waiver", "acknowledgement"]) -> Sa
         count=first.threads,
         thread_ids=tuple(threads[:IDS_SHOWN]),
         names=tuple(row.code for row in rows if kind == "acknowledgement" and row.code is not None),
+        of_deployment=first.drain_id is None,
     )
 
 

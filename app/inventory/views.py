@@ -278,7 +278,7 @@ class Said:
     """What somebody said in one call: a waiver, an acknowledgement or an attestation.
 
     ``id`` ends it again. ``count``: threads it names, of which ``thread_ids`` has the first 20. ``names``: the codes that
-    were acknowledged, or the attestations that were ticked.
+    were acknowledged, or the attestations that were ticked. ``of_deployment``: said for all drains of the deployment.
     """
 
     id: str
@@ -293,6 +293,7 @@ class Said:
     thread_ids: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     criteria_version: int | None = None
+    of_deployment: bool = False
 
 
 @dataclass(frozen=True, slots=True)

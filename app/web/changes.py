@@ -183,6 +183,12 @@ async def acknowledge_deployment(name: str, people: People, form: Sent, by: Who)
     return RedirectResponse(paths.deployment_path(name), 303)
 
 
+@router.post("/deployments/{name}/acknowledgements/{said}/end")
+async def end_deployment_acknowledgement(name: str, said: str, people: People, by: Who) -> RedirectResponse:
+    await people.end_deployment_acknowledgement(name, said, by)
+    return RedirectResponse(paths.deployment_path(name), 303)
+
+
 def _owned(form: Form) -> dict[str, Any]:
     until = time_of(form.one("until"))
     return {"owner": form.one("owner"), "reason": form.one("reason").strip() or None, "until": until}

@@ -80,7 +80,7 @@ def test_ticked_threads_are_taken_over_and_given_back(
     line = page.get_by_role("listitem").filter(has_text=f"by hand, {javascript}")
     expect(line).to_contain_text("2 threads")
     expect(line).to_contain_text("Ben")
-    (said,) = [each for each in ask(f"/drains/{MADE}")["waived"] if each["reason"] == f"by hand, {javascript}"]
+    (said,) = [each for each in ask(f"/drains/{MADE}")["waivers"] if each["reason"] == f"by hand, {javascript}"]
     assert sorted(said["thread_ids"]) == sorted(str(each) for each in wanted)
     line.get_by_role("button", name="Take back").click()
     expect(line).to_have_count(0)

@@ -43,10 +43,10 @@ async def test_a_waiver_is_listed_until_it_is_taken_back(board: Open, server: Fa
         assert status == 201
         assert (said["kind"], said["owner"], said["reason"], said["count"]) == ("waiver", *OWNED.values(), 2)
         assert sorted(said["thread_ids"]) == sorted(thread.id for thread in threads[:2])
-        assert (await it.get(MINE))["waived"] == [said]
+        assert (await it.get(MINE))["waivers"] == [said]
         assert (await it.get(f"{MINE}/waivers"))["items"] == [said]
         it.clock.tick(days=3)
-        assert (await it.get(MINE))["waived"] == []
+        assert (await it.get(MINE))["waivers"] == []
         assert await ask(it, "DELETE", f"{MINE}/waivers/{said['id']}") == (200, {"ended": 2})
         assert await refused(it, "DELETE", f"{MINE}/waivers/{said['id']}") == (404, "not_found")
         assert (await it.get(f"{MINE}/waivers"))["items"][0]["ended_at"] is not None
@@ -73,7 +73,7 @@ async def test_an_unknown_thread_makes_the_whole_call_fail_and_is_named(board: O
         assert unknown[11] not in body["error"]["message"]
         assert "and 2 more" in body["error"]["message"]
         assert thread.id not in body["error"]["message"]
-        assert (await it.get(MINE))["waived"] == []
+        assert (await it.get(MINE))["waivers"] == []
         assert await actions(it) == []
 
 
@@ -125,7 +125,7 @@ async def test_only_what_is_stranded_or_lost_can_be_acknowledged(board: Open, se
         status, said = await ask(it, "POST", f"{MINE}/acknowledgements", names([waits]))
         assert (status, said["count"]) == (201, 1)
         assert await stored_tasks(it) == {waits.id: {task for _, task in waits.pending}}
-        assert (await it.get(MINE))["acknowledged"] == [said]
+        assert (await it.get(MINE))["waivers"] == [said]
         assert await ask(it, "DELETE", f"{MINE}/acknowledgements/{said['id']}") == (200, {"ended": 1})
         assert await stored_tasks(it) == {}
 

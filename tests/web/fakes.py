@@ -283,6 +283,20 @@ def answer(name: str, verdict: Verdict, headline: str, **override: object) -> An
     return replace(base, **override)  # type: ignore[arg-type]
 
 
+SAID = Said(
+    id="0a1b2c",
+    kind="waiver",
+    owner="Ana <b>",
+    reason="called the customer",
+    until=NOW + timedelta(days=12),
+    created_at=before(hours=5),
+    actor="browser",
+    ended_at=None,
+    count=7,
+    thread_ids=(HOSTILE_ID, *(thread_id(number) for number in range(6))),
+)
+
+
 def blocked() -> Answer:
     return answer(
         "drop-await-approval",
@@ -319,6 +333,11 @@ def blocked() -> Answer:
         ),
         oldest=OldestBlocker(thread_id(4), "parked_at_target", datetime(2026, 5, 3, 9, 12, tzinfo=UTC)),
         must_act=(MustAct("0655a30a-059d-5391-9c1a-825bfd029f25", "refunds", 9), MustAct(None, None, 3)),
+        waivers=(
+            SAID,
+            replace(SAID, kind="acknowledgement", names=("fell_at_deploy",), until=None),
+            replace(SAID, id="3d", kind="acknowledgement", names=("baseline",), of_deployment=True),
+        ),
     )  # fmt: skip
 
 
@@ -534,20 +553,6 @@ class FakeDashboard:
         return tuple(item for item in self.threads_of if all(_matches(item, k, v) for k, v in filters.items()))
 
 
-SAID = Said(
-    id="0a1b2c",
-    kind="waiver",
-    owner="Ana <b>",
-    reason="called the customer",
-    until=NOW + timedelta(days=12),
-    created_at=before(hours=5),
-    actor="browser",
-    ended_at=None,
-    count=7,
-    thread_ids=(HOSTILE_ID, *(thread_id(number) for number in range(6))),
-)
-
-
 @dataclass
 class FakeRegister:
     """The register over a fake dashboard. ``written`` has what was asked for; ``refusal`` is raised instead."""
@@ -577,10 +582,6 @@ class FakeRegister:
             managed_by_file=self.managed_by_file,
             closed_at=before(days=1) if found.phase == "closed" else None,
             versions=found.criteria_version,
-            waived=(SAID,) if blocked else (),
-            acknowledged=(replace(SAID, kind="acknowledgement", names=("fell_at_deploy",), until=None),)
-            if blocked
-            else (),
             attested=(replace(SAID, id="7", kind="attestation", names=("export queues",), count=0, thread_ids=()),)
             if blocked
             else (),
@@ -638,6 +639,9 @@ class FakeStatements:
 
     async def end_acknowledgement(self, drain: str, said: str, by: By) -> None:
         self._say("end acknowledgement", drain, said)
+
+    async def end_deployment_acknowledgement(self, name: str, said: str, by: By) -> None:
+        self._say("end deployment acknowledgement", name, said)
 
     async def end_attestation(self, drain: str, said: str, by: By) -> None:
         self._say("end attestation", drain, said)

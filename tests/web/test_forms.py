@@ -227,7 +227,11 @@ def test_what_was_said_is_listed_and_can_be_taken_back(web: TestClient) -> None:
     for kind, said in (("waivers", "0a1b2c"), ("acknowledgements", "0a1b2c"), ("attestations", "7")):
         assert f'action="{DRAIN}/{kind}/{said}/end"' in html
         assert send(web, f"{DRAIN}/{kind}/{said}/end", {}).status_code == 303
-    assert [what for what, *_ in people(web).said] == ["end waiver", "end acknowledgement", "end attestation"]
+    of_all = "/deployments/support-prod/acknowledgements/3d/end"
+    assert f'action="{of_all}"' in html
+    assert send(web, of_all, {}).headers["location"] == "/deployments/support-prod"
+    ended = ("waiver", "acknowledgement", "attestation", "deployment acknowledgement")
+    assert [what for what, *_ in people(web).said] == [f"end {each}" for each in ended]
 
 
 def test_a_deployment_offers_what_can_be_acknowledged_there(web: TestClient) -> None:
