@@ -15,6 +15,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from app.drains.register import Register
 from app.drains.service import Drains
 from app.facts.privacy import Names, shape_of
 from app.facts.types import Cause, Condition, Leaf, RowFacts, StateFacts, Status, ThreadFacts, Topology
@@ -79,9 +80,9 @@ def threads(count: int, revisions: dict[str, int]) -> Iterator[ThreadFacts]:
         )
 
 
-async def fill(store: Store, drains: Drains, count: int) -> None:
+async def fill(store: Store, register: Register, count: int) -> None:
     """A deployment that was swept a moment ago."""
-    await drains.take_up(NOW - timedelta(days=2))
+    await register.take_up(NOW - timedelta(days=2))
     topologies = [
         Topology(graph, f"assistant-{graph}", frozenset(NODES), frozenset(), frozenset(), (), frozenset(), "x")
         for graph in GRAPHS
@@ -126,7 +127,7 @@ async def run(count: int) -> None:
         await database.upgrade()
         store = Store(database, found.hash_key())
         drains = Drains(found, store)
-        await fill(store, drains, count)
+        await fill(store, Register(found, store, drains), count)
         for name in ("blocked", "clear"):
             verdict, cpu, clock = await measure(drains, name)
             print(f"{count:>9,} threads  {name:<8} {verdict:<8} {cpu:8.0f} ms processor {clock:8.0f} ms clock")  # noqa: T201
