@@ -162,6 +162,7 @@ async def list_alarms(connection: AsyncConnection, deployment_id: int, deploymen
             first_seen_at=row.first_seen_at,
             last_seen_at=row.last_seen_at,
             threads=_alarm_threads(deployment, row.code),
+            acknowledged_at=row.acknowledged_at,
         )
         for row in await connection.execute(query)
     )

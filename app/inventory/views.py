@@ -70,7 +70,8 @@ class RevisionSummary:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """Something that a person should look at now. ``threads``: the API path of the threads behind it."""
+    """Something that a person should look at now. ``threads``: the API path of the threads behind it.
+    ``acknowledged_at``: when somebody said that it was dealt with."""
 
     id: int
     deployment: str
@@ -80,6 +81,7 @@ class Alarm:
     first_seen_at: datetime
     last_seen_at: datetime
     threads: str | None = None
+    acknowledged_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,7 +172,9 @@ async def test_an_alarm_can_be_acknowledged_only_while_it_stands(board: Open, se
             del server.threads[thread.id]
         server.settled(1)
         await it.poll(full=True)
-        assert (await ask(it, "POST", path, body))[0] == 201
+        said = (await ask(it, "POST", path, body))[1]
+        (alarm,) = [each for each in (await it.deployment())["alarms"] if each["code"] == "mass_disappearance"]
+        assert alarm["acknowledged_at"] == said["created_at"]
         assert await refused(it, "POST", path, OWNED | {"codes": ["canary_missing", "mass_disappearance"]}) == (
             409,
             "nothing_to_acknowledge",
