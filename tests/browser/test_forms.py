@@ -115,7 +115,8 @@ def test_an_attestation_is_ticked(open_page: Open, ask: Ask, made: str) -> None:
     part.get_by_label("recovery replicas").check()
     part.get_by_label("Owner").fill("Ben")
     part.get_by_role("button", name="Attest").click()
-    expect(page.get_by_role("listitem").filter(has_text="recovery replicas").first).to_contain_text("Ben")
+    said = page.get_by_role("region", name="What people said").get_by_role("listitem")
+    expect(said.filter(has_text="recovery replicas")).to_contain_text("Ben")
     expect(part).to_have_count(0)
     assert len(ask(f"/drains/{MADE}")["attested"]) == 2
 
