@@ -14,13 +14,16 @@ from app.inventory.views import RevisionSummary
 
 
 def deployed_targets(spec: DrainSpec, revisions: Iterable[RevisionSummary]) -> dict[str, bool | None]:
-    """Whether each target is deployed now, by its key; None while the graph was never seen, or cannot be drawn."""
+    """Whether each target is deployed now, in any configuration of its graph, by its key; None while the graph was never seen,
+    or cannot be drawn."""
     of_graph = [found for found in revisions if found.graph == spec.graph]
     current = [found for found in of_graph if found.vanished_at is None]
     sought = [target for target in spec.targets if target.kind != "erase"]
-    if not of_graph or any(found.xray_hash == UNREADABLE for found in current):
+    drawn = [found for found in current if found.xray_hash != UNREADABLE]
+    if not of_graph or (current and not drawn):
         return {target.key: None for target in sought}
-    return {target.key: any(_has(found, target) for found in current) for target in sought}
+    absent = None if len(drawn) < len(current) else False  # a drawing that cannot be read may have it
+    return {target.key: any(_has(found, target) for found in drawn) or absent for target in sought}
 
 
 def _has(revision: RevisionSummary, target: Target) -> bool:
@@ -44,15 +47,15 @@ def removed_targets(
         if key in before and is_deployed is not True:
             found[key] = before[key]
         elif is_deployed is False and was_drained:
-            found[key] = _last_change(spec, revisions) or now
+            found[key] = _last_seen(spec, key, revisions) or now
     return found
 
 
-def _last_change(spec: DrainSpec, revisions: Iterable[RevisionSummary]) -> datetime | None:
-    of_graph = [found for found in revisions if found.graph == spec.graph]
-    newest = [found.first_seen_at for found in of_graph if found.vanished_at is None]
-    gone = [found.vanished_at for found in of_graph if found.vanished_at is not None]
-    return max([*newest, *gone], default=None)
+def _last_seen(spec: DrainSpec, key: str, revisions: Iterable[RevisionSummary]) -> datetime | None:
+    """When the last revision of the graph that had a target was replaced or went."""
+    targets = [target for target in spec.targets if target.key == key]
+    had = [found for found in revisions if found.graph == spec.graph and any(_has(found, each) for each in targets)]
+    return max((found.vanished_at for found in had if found.vanished_at is not None), default=None)
 
 
 def nodes_by_revision(
@@ -91,18 +94,23 @@ def touched_at(spec: DrainSpec, revisions: Iterable[RevisionSummary], *, since: 
     if since is None:
         return None
     of_graph = sorted((found for found in revisions if found.graph == spec.graph), key=lambda found: found.id)
-    times = [
-        after.first_seen_at
-        for before, after in pairwise(of_graph)
-        if after.first_seen_at > since and _is_other_target(spec, before, after)
-    ]
-    times += [
-        found.vanished_at for found in of_graph[-1:] if found.vanished_at is not None and found.vanished_at > since
-    ]
+    times: list[datetime] = []
+    for variant in {found.variant for found in of_graph}:
+        line = [found for found in of_graph if found.variant == variant]
+        times += [
+            after.first_seen_at
+            for before, after in pairwise([None, *line])
+            if after is not None and after.first_seen_at > since and _is_other_target(spec, before, after)
+        ]
+        times += [
+            found.vanished_at for found in line[-1:] if found.vanished_at is not None and found.vanished_at > since
+        ]
     return max(times, default=None)
 
 
-def _is_other_target(spec: DrainSpec, before: RevisionSummary, after: RevisionSummary) -> bool:
+def _is_other_target(spec: DrainSpec, before: RevisionSummary | None, after: RevisionSummary) -> bool:
+    if before is None:  # the first of its line: it touches what it has
+        return any(at_or_below(found, node) for found in after.nodes for node in spec.nodes)
     fields = set(spec.fields)
     if fields & set(before.fields) != fields & set(after.fields):
         return True

@@ -227,7 +227,12 @@ def _last_run(facts: ThreadFacts) -> dict[str, str] | None:
 def _provenance(facts: ThreadFacts | None, background: Background) -> Provenance:
     revision = background.revisions.get(facts.revision_id) if facts and facts.revision_id is not None else None
     wrote = facts.state.created_at if facts and facts.state else None
-    first = min((r.id for r in background.revisions.values() if revision and r.graph == revision.graph), default=None)
+    line = [
+        r
+        for r in background.revisions.values()
+        if revision and (r.graph, r.variant) == (revision.graph, revision.variant)
+    ]
+    first = min((r.id for r in line), default=None)
     assumed = None
     if revision is not None and wrote is not None:
         assumed = revision.id == first and wrote < revision.first_seen_at

@@ -11,7 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.drains.answers import MustAct, OldestBlocker
 from app.drains.deployed import deployed_targets
 from app.drains.dispositions import Disposition
-from app.drains.intake import count_intake, entered, shown_not_entered
+from app.drains.entered import entered, shown_not_entered
+from app.drains.intake import count_intake
 from app.drains.looking import Look, blocks
 from app.drains.verdicts import Evidence
 from app.facts.types import Condition

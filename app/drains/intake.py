@@ -3,28 +3,10 @@
 from sqlalchemy import ColumnElement, and_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.drains.entered import entered, shown_not_entered
 from app.drains.looking import Look
-from app.drains.subjects import Subject
-from app.facts.topology import at_or_below
-from app.facts.types import Condition
 from app.inventory import reads, subjects, tables
 from app.inventory.encode import Json
-
-
-def entered(subject: Subject, node: str) -> bool:
-    """Whether a thread is at a target, or its storage shows a route to it."""
-    if any(at_or_below(leaf.node, node) for leaf in subject.work.leaves):
-        return True
-    name = node.rpartition("/")[2]
-    return subject.routes is not None and (name in subject.routes.branches or name in subject.routes.joins)
-
-
-def shown_not_entered(subject: Subject) -> bool:
-    """A thread that is gone or never ran does not count; of others storage must show no route, and ``Send`` leaves no
-    name."""
-    if subject.condition in (Condition.GONE, Condition.NEVER_RAN):
-        return True
-    return subject.routes is not None and not subject.routes.sends
 
 
 async def count_intake(connection: AsyncConnection, look: Look) -> tuple[int, int]:

@@ -7,11 +7,14 @@ only (its loss was acknowledged, it is past retention) never hides that it block
 from collections.abc import Collection, Iterable
 
 from app.drains.dispositions import Disposition, Finding, Standing, not_known
+from app.drains.entered import never_entered
 from app.drains.fields import judge_field
 from app.drains.spec import Target
 from app.drains.subjects import Rules, Subject, WorkLeaf
 from app.facts.topology import at_or_below
 from app.facts.types import Condition
+
+_AT_REST = frozenset({Condition.SETTLED, Condition.PARKED, Condition.FAILED})
 
 
 def judge(subject: Subject, targets: Collection[Target], rules: Rules) -> Standing:
@@ -91,7 +94,10 @@ def _hit(condition: Condition, leaves: Collection[WorkLeaf]) -> Disposition:
 
 
 def _read_with(subject: Subject, node: str, rules: Rules) -> bool:
-    """Whether the state was read under a revision that has the node's whole path; without it, ``next`` is blind."""
+    """Whether the state was read under a revision that has the node's whole path; without it, ``next`` is blind, and only
+    storage can show that the thread was never sent there."""
+    if subject.condition in _AT_REST and never_entered(subject, node):
+        return True
     return subject.revision_id is not None and node in rules.revision_nodes.get(subject.revision_id, ())
 
 

@@ -74,7 +74,18 @@ def _storage(look: Look, *, erases: bool) -> ColumnElement[bool]:
     ran = _unread_storage(look)
     if waiting or erases:
         return or_(ran, unreadable)
-    return unreadable if look.closed_at is None else or_(and_(ran, _thread.c.created_at > look.closed_at), unreadable)
+    wanted = [unreadable]
+    if look.closed_at is not None:
+        wanted.append(and_(ran, _thread.c.created_at > look.closed_at))
+    if any(found.graph == look.spec.graph and found.variant is not None for found in look.revisions):
+        wanted.append(and_(ran, _thread.c.state_read_at.is_not(None), _is_read_without(look)))
+    return or_(*wanted)
+
+
+def _is_read_without(look: Look) -> ColumnElement[bool]:
+    """Threads whose configuration draws no target: only their storage can show that they never entered one."""
+    able = [found for found, has in look.rules.revision_nodes.items() if set(look.spec.nodes) <= set(has)]
+    return or_(_thread.c.revision_id.is_(None), _thread.c.revision_id.not_in(able))
 
 
 def _unread_storage(look: Look) -> ColumnElement[bool]:

@@ -34,6 +34,17 @@ class Names:
         """The keyed hash of a name: ``#`` and 24 hex digits."""
         return _HASHED + hmac.new(self._key, name.encode(), hashlib.sha256).hexdigest()[:24]
 
+    def hashed_config(self, config: object) -> str | None:
+        """The keyed hash of what a graph is configured with; no configuration, and an empty one, are the same. None when
+        there is no mapping to look at."""
+        if not isinstance(config, Mapping):
+            return None
+        configurable = config.get("configurable")
+        try:
+            return self.hashed(_canonical(configurable or {}).decode())
+        except (orjson.JSONEncodeError, RecursionError):
+            return None
+
     def find(self, fields: Mapping[str, FieldFact], name: str) -> FieldFact | None:
         """The fact of a field, however its name was kept at the time; None when absent."""
         return fields.get(name) or fields.get(self.hashed(name))

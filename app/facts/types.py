@@ -100,7 +100,11 @@ class Interrupt:
 
 @dataclass(frozen=True, slots=True)
 class RowFacts:
-    """What ``threads.search`` says of a thread. ``shape`` is None when the row has no values."""
+    """What ``threads.search`` says of a thread. ``shape`` is None when the row has no values.
+
+    ``config`` is a keyed hash of the configuration that the thread keeps, with which the server makes the graph that draws
+    its state; None when the row does not say.
+    """
 
     thread_id: str
     status: Status
@@ -113,6 +117,7 @@ class RowFacts:
     shape: Shape | None
     interrupts: tuple[Interrupt, ...]
     error_class: str | None = None
+    config: str | None = None
 
 
 class Cause(StrEnum):

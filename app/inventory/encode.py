@@ -160,6 +160,7 @@ def thread_from_row(row: Mapping[str, Any], shapes: Mapping[int, Shape], routes:
             shape=shapes.get(row["row_shape_id"]),
             interrupts=tuple(Interrupt(*pair) for pair in detail["interrupts"]),
             error_class=detail["error_class"],
+            config=row["config"],
         ),
         seen_at=row["seen_at"],
         condition=Condition(row["condition"]),

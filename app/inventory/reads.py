@@ -127,6 +127,7 @@ def _revision(row: Any) -> RevisionSummary:
         deferred=tuple(row.topology["deferred"]),
         fields=tuple(row.topology["fields"]),
         edges=tuple((source, target, bool(conditional)) for source, target, conditional in row.topology["edges"]),
+        variant=row.variant,
     )
 
 

@@ -94,7 +94,41 @@ graph_revision = Table(
     Column("first_seen_at", UtcDateTime, nullable=False),
     Column("last_seen_at", UtcDateTime, nullable=False),
     Column("vanished_at", UtcDateTime),
+    Column("variant", String(32)),  # None: as the graph's own assistant draws it; else the config that draws it so
     Index("ix_graph_revision_deployment_id_graph_id", "deployment_id", "graph_id"),
+)
+
+drawing = Table(
+    "drawing",
+    metadata,
+    _primary_deployment_id(),
+    Column("graph_id", String(255), primary_key=True),
+    Column("config", String(32), primary_key=True),  # a keyed hash of what the graph is configured with
+    Column("assistant_id", String(255), nullable=False),
+    Column("edited_at", String(40)),  # the assistant's own updated_at, which moves at every restart too
+    Column("revision_id", BigId),  # None: not drawn yet
+    Column("drawn_at", UtcDateTime),
+)
+
+deploy = Table(
+    "deploy",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    _deployment_id(),
+    Column("poll_id", BigId, nullable=False),
+    Column("noticed_at", UtcDateTime, nullable=False),
+    Column("changes", JSON, nullable=False),  # one for each graph: nodes and fields added and removed
+    Index("ix_deploy_deployment_id_id", "deployment_id", "id"),
+)
+
+deploy_thread = Table(
+    "deploy_thread",
+    metadata,
+    _primary_deployment_id(),
+    Column("deploy_id", BigId, ForeignKey("deploy.id", ondelete="CASCADE"), primary_key=True),
+    Column("thread_id", String(255), primary_key=True),
+    Column("node", String(500), primary_key=True),
+    Column("graph_id", String(255), nullable=False),
 )
 
 poll = Table(
@@ -157,6 +191,7 @@ thread = Table(
     Column("reading_is_current", Boolean, nullable=False, default=False),
     Column("gone_at", UtcDateTime),
     Column("was_waiting", Boolean, nullable=False, default=False),  # of a tombstone: not settled when last seen
+    Column("config", String(32)),  # a keyed hash of what the server draws its state with; None: the row does not say
     Column("metadata", JSON, nullable=False, default=dict),
     Column("detail", JSON, nullable=False, default=dict),  # leaves, interrupts, checkpoint, runs: ids, never values
     Index("ix_thread_deployment_id_updated_at", "deployment_id", "updated_at", "thread_id"),
@@ -203,6 +238,7 @@ observation = Table(
     UniqueConstraint("deployment_id", "thread_id", "task_id", "checkpoint_id"),
     Index("ix_observation_deployment_id_node", "deployment_id", "node", "arrived_at"),
     Index("ix_observation_deployment_id_left_at", "deployment_id", "left_at"),
+    Index("ix_observation_deployment_id_node_left_at", "deployment_id", "node", "left_at"),
 )
 
 drain = Table(

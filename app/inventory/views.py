@@ -51,7 +51,10 @@ class PollSummary:
 
 @dataclass(frozen=True, slots=True)
 class RevisionSummary:
-    """A graph as deployed at some time. ``vanished_at``: when the graph was first seen to be gone, or replaced."""
+    """A graph as deployed at some time. ``vanished_at``: when the graph was first seen to be gone, or replaced.
+
+    ``variant``: None for the graph as its own assistant draws it; else one of the configurations that draw it like this.
+    """
 
     id: int
     graph: str
@@ -66,6 +69,82 @@ class RevisionSummary:
     deferred: tuple[str, ...]
     fields: tuple[str, ...]
     edges: tuple[tuple[str, str, bool], ...]  # source, target, conditional; they never prove "cannot reach"
+    variant: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """Under which revision a graph is drawn with one configuration. ``revision_id`` None: not drawn yet."""
+
+    graph: str
+    config: str
+    assistant_id: str
+    edited_at: str | None
+    revision_id: int | None
+    drawn_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class GraphChange:
+    """What a deploy did to one graph, as one configuration draws it (``variant`` None: the graph's own assistant).
+
+    ``kind``: changed, appeared or vanished. ``before`` and ``after`` are the hashes of the revisions.
+    """
+
+    graph: str
+    kind: Literal["changed", "appeared", "vanished"]
+    variant: str | None
+    before: str | None
+    after: str | None
+    nodes_added: tuple[str, ...]
+    nodes_removed: tuple[str, ...]
+    nodes_kept: int
+    fields_added: tuple[str, ...]
+    fields_removed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Deploy:
+    """One deploy as a poll noticed it. ``threads`` waited at a node that it removed, a moment before; ``fates`` counts what
+    became of them since. ``latest``: no later deploy is known."""
+
+    id: int
+    deployment: str
+    noticed_at: datetime
+    poll: int
+    changes: tuple[GraphChange, ...]
+    threads: int
+    fates: Mapping[str, int]
+    latest: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeployThread:
+    """A thread that waited at a node when a deploy removed it. ``fate``: what became of that wait."""
+
+    thread_id: str
+    node: str
+    graph: str
+    fate: str
+    condition: str | None
+    since: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeployPage:
+    """Deploys, newest first. ``next_cursor`` None: the end."""
+
+    items: tuple[Deploy, ...]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeployReport:
+    """One deploy with the threads that waited at a node which it removed, in order of id."""
+
+    deploy: Deploy
+    items: tuple[DeployThread, ...]
+    next_cursor: str | None
 
 
 @dataclass(frozen=True, slots=True)

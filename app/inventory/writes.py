@@ -10,8 +10,7 @@ from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.facts.topology import topology_hash
-from app.facts.types import Condition, Departure, Leaf, Shape, ThreadFacts, Topology
+from app.facts.types import Condition, Departure, Leaf, Shape, ThreadFacts
 from app.inventory import tables
 from app.inventory.encode import (
     Json,
@@ -20,7 +19,6 @@ from app.inventory.encode import (
     routes_to_json,
     shape_from_json,
     shape_to_json,
-    topology_to_json,
     work_to_json,
 )
 
@@ -179,52 +177,6 @@ async def update_poll(connection: AsyncConnection, poll_id: int, **values: Any) 
     await connection.execute(update(tables.poll).where(tables.poll.c.id == poll_id).values(**values))
 
 
-# -- graph revisions -----------------------------------------------------------------------------------------------
-
-
-async def keep_revisions(
-    connection: AsyncConnection, deployment_id: int, topologies: Collection[Topology], *, now: datetime
-) -> bool:
-    """Store what the graphs look like now; whether anything changed (a deploy)."""
-    table = tables.graph_revision
-    current = {
-        row.graph_id: row
-        for row in await connection.execute(
-            select(table)
-            .where(table.c.deployment_id == deployment_id, table.c.vanished_at.is_(None))
-            .order_by(table.c.id)
-        )
-    }
-    changed = False
-    for topology in topologies:
-        known = current.pop(topology.graph_id, None)
-        found = topology_hash(topology)
-        if known is not None and known.hash == found:
-            await connection.execute(
-                update(table).where(table.c.id == known.id).values(last_seen_at=now, xray_hash=topology.xray_hash)
-            )
-            continue
-        changed = True
-        if known is not None:
-            await connection.execute(update(table).where(table.c.id == known.id).values(vanished_at=now))
-        await connection.execute(
-            insert(table).values(
-                deployment_id=deployment_id,
-                graph_id=topology.graph_id,
-                assistant_id=topology.assistant_id,
-                hash=found,
-                xray_hash=topology.xray_hash,
-                topology=topology_to_json(topology),
-                first_seen_at=now,
-                last_seen_at=now,
-            )
-        )
-    for known in current.values():
-        changed = True
-        await connection.execute(update(table).where(table.c.id == known.id).values(vanished_at=now))
-    return changed
-
-
 # -- threads -------------------------------------------------------------------------------------------------------
 
 
@@ -318,6 +270,7 @@ async def _thread_values(
         "state_read_at": facts.state_read_at,
         "reading_is_current": _reading_is_current(facts),
         "gone_at": facts.gone_at,
+        "config": row.config,
         "metadata": dict(row.metadata),
         "detail": detail_to_json(facts),
     }

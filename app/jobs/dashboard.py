@@ -4,19 +4,25 @@ import re
 import uuid
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.clock import utc_now
 from app.drains.answers import Answer, BlockingThread
 from app.drains.evidence import Background, not_found, report
 from app.errors import BadRequest, NotFound
 from app.facts.types import Condition, ThreadFacts
-from app.inventory import reads
+from app.inventory import deploys, reads
 from app.inventory.db import head_revision
 from app.inventory.freshness import read_polls, threads_source
 from app.inventory.reads import Filters
+from app.inventory.revisions import current_of, list_drawings
 from app.inventory.views import (
     Alarm,
     DeploymentStatus,
+    DeployPage,
+    DeployReport,
     DrainMention,
     Evidence,
     Inventory,
@@ -96,6 +102,36 @@ class Dashboard:
             raise NotFound(f"The deployment {name} has no poll {poll_id}.")
         return found
 
+    # -- deploys -------------------------------------------------------------------------------------------------
+
+    async def deploys(self, name: str, cursor: str | None, limit: int) -> DeployPage:
+        """A page of the deploys that were noticed, newest first."""
+        self._runtime.deployment(name)
+        async with self._runtime.store.database.read() as connection:
+            row = await self._deployment_row(connection, name)
+            return DeployPage(*await deploys.list_deploys(connection, row.id, name, cursor=cursor, limit=limit))
+
+    async def deploy_threads(
+        self, name: str, deploy_id: int, fate: str | None, cursor: str | None, limit: int
+    ) -> DeployReport:
+        """One deploy, and a page of the threads that waited at a node which it removed."""
+        self._runtime.deployment(name)
+        async with self._runtime.store.database.read() as connection:
+            row = await self._deployment_row(connection, name)
+            found = await deploys.find_deploy(connection, row.id, name, deploy_id)
+            if found is None:
+                raise NotFound(f"The deployment {name} has no deploy {deploy_id}.")
+            page = await deploys.list_deploy_threads(
+                connection, row.id, deploy_id, fate=fate, cursor=cursor, limit=limit
+            )
+            return DeployReport(found, *page)
+
+    async def _deployment_row(self, connection: AsyncConnection, name: str) -> Any:
+        row = await reads.find_deployment(connection, name)
+        if row is None:
+            raise NotFound(f"The deployment {name} was not taken up yet. Is the database the right one?")
+        return row
+
     # -- threads -------------------------------------------------------------------------------------------------
 
     async def inventory(self, name: str, filters: Filters) -> Inventory:
@@ -146,22 +182,28 @@ class Dashboard:
                 observations=await reads.list_observations(connection, row.id, thread_id, limit=50),
             )
         known = found[0] if found else None
-        facts = await self._read_now(settings, thread_id, known, background) if live else known
+        facts = await self._read_now(settings, row.id, thread_id, known, background) if live else known
         return not_found(thread_id, background) if facts is None else report(facts, mentions, background)
 
     async def _read_now(
-        self, settings: DeploymentSettings, thread_id: str, known: ThreadFacts | None, background: Background
+        self,
+        settings: DeploymentSettings,
+        deployment_id: int,
+        thread_id: str,
+        known: ThreadFacts | None,
+        background: Background,
     ) -> ThreadFacts | None:
         """The thread as the server has it this moment. Nothing is stored: the next poll does that."""
         server = await self._runtime.server(settings.name)
         row = await server.thread(thread_id)
         if row is None:
             return known
-        current = {found.graph: found for found in background.revisions.values() if found.vanished_at is None}
+        async with self._runtime.store.database.read() as connection:
+            drawings = await list_drawings(connection, deployment_id)
         readings = Readings(
             server=server,
             revisions=background.revisions,
-            current=current,
+            current=current_of(background.revisions.values(), drawings),
             candidates={node for found in background.revisions.values() for node in found.nodes},
             stuck_after=settings.stuck_after,
         )

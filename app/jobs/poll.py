@@ -7,7 +7,7 @@ complete only when its last write says so. No request is made while a transactio
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
@@ -22,15 +22,17 @@ from app.drains.service import Drains
 from app.errors import SourceError, StoreError, Throttled
 from app.facts.topology import UNREADABLE
 from app.facts.types import Condition, RowFacts, ThreadFacts
-from app.inventory import reads, tables, writes
+from app.inventory import deploys, reads, tables, writes
 from app.inventory.encode import is_dealt_with
+from app.inventory.revisions import current_of, keep_drawings, keep_revisions, list_drawings
 from app.inventory.store import Store
-from app.inventory.views import PollSummary, RevisionSummary
+from app.inventory.views import Drawing, PollSummary, RevisionSummary
+from app.jobs.deployed import MAX_NEW_DRAWINGS, draw_all, drawings_of, looks_the_same, restarted, unchanged
 from app.jobs.listing import Walk, by_change, by_thread_id
 from app.jobs.readings import Readings, gather, moved, reads_the_same
 from app.logs import get_logger
 from app.settings import DeploymentSettings
-from app.sources.agent_server.client import STOPPED, AgentServer, Assistant
+from app.sources.agent_server.client import STOPPED, AgentServer, Assistant, Deployed
 from app.sources.agent_server.reduce import Reading
 
 LEASE = timedelta(seconds=60)
@@ -219,13 +221,12 @@ class Poller:
 
     async def _run(self, poll: Poll) -> None:
         deployed = await self._server.deployed()
-        assistants = deployed.graphs
         poll.asked = True
         poll.assistants = dict(deployed.names)
         if poll.kind == "sweep":
             info = await self._server.info()
             poll.capabilities = {"version": info.version, "langgraph_version": info.langgraph_version}
-        await self._notice_deploys(poll, assistants)
+        await self._notice_deploys(poll, deployed)
         await self._prepare_reading(poll)
         readings = await self._readings(poll)
         if poll.kind == "sweep":
@@ -236,7 +237,7 @@ class Poller:
         for need in await self._drains.needs(poll.deployment_id, utc_now()):
             await self._read_for_green(poll, readings, need)
         if readings.done:
-            await self._check_no_deploy(poll, assistants)
+            await self._check_no_deploy(poll, deployed)
         poll.revision_held = True
         await self._progress(poll, readings)
 
@@ -261,6 +262,7 @@ class Poller:
     async def _readings(self, poll: Poll) -> Readings:
         async with self._store.database.read() as connection:
             revisions = await reads.list_revisions(connection, poll.deployment_id)
+            drawings = await list_drawings(connection, poll.deployment_id)
             drains = await reads.list_drains(connection)
         candidates = {node for revision in revisions for node in revision.nodes}
         for row in drains:
@@ -269,46 +271,95 @@ class Poller:
         return Readings(
             server=self._server,
             revisions={revision.id: revision for revision in revisions},
-            current={revision.graph: revision for revision in revisions if revision.vanished_at is None},
+            current=current_of(revisions, drawings),
             candidates=candidates,
             stuck_after=self.settings.stuck_after,
         )
 
     # -- graphs --------------------------------------------------------------------------------------------------
 
-    async def _notice_deploys(self, poll: Poll, assistants: Sequence[Assistant]) -> None:
+    async def _notice_deploys(self, poll: Poll, deployed: Deployed) -> None:
         """Compare what is deployed with the last revisions; a deploy turns a scan into a sweep."""
-        current = await self._current_revisions(poll)
-        if poll.kind == "scan":
-            if await self._same_as(current, assistants, await self._watched_graphs(poll)):
-                return
-            poll.kind = "sweep"
-            async with self._writing() as connection:
-                await writes.update_poll(connection, poll.id, kind="sweep")
-        found = await gather(self._server.topology(assistant) for assistant in assistants)
-        broken = sorted(topology.graph_id for topology in found if topology.xray_hash == UNREADABLE)
+        revisions, drawings = await self._stored_graphs(poll)
+        if poll.kind == "scan" and await self._nothing_new(poll, deployed, revisions, drawings):
+            return
+        drawn, hashes = await draw_all(self._server, deployed, drawings, revisions)
+        broken = sorted({each.topology.graph_id for each in drawn if each.topology.xray_hash == UNREADABLE})
         if broken:
             sentence = f"The drawing of {', '.join(broken)} cannot be read, so its nodes are not known."
             poll.alarms["graph_unreadable"] = (sentence[:500], len(broken))
+        now = utc_now()
         async with self._writing() as connection:
-            changed = await writes.keep_revisions(connection, poll.deployment_id, found, now=utc_now())
-        if changed:
+            changes = await keep_revisions(connection, poll.deployment_id, drawn, now=now)
+            if changes:
+                await deploys.keep_deploy(connection, poll.deployment_id, changes, poll_id=poll.id, now=now)
+                poll.kind = "sweep"
+                await writes.update_poll(connection, poll.id, kind="sweep")
+            await self._keep_drawings(connection, poll, deployed, hashes, forget={change.graph for change in changes})
+        if changes:
             log.info("deploy.noticed", deployment=self.settings.name, poll=poll.id)
 
-    async def _check_no_deploy(self, poll: Poll, assistants: Sequence[Assistant]) -> None:
+    async def _nothing_new(
+        self,
+        poll: Poll,
+        deployed: Deployed,
+        revisions: Sequence[RevisionSummary],
+        drawings: Sequence[Drawing],
+    ) -> bool:
+        """Whether a scan sees what was there before. A configuration that is new is drawn once."""
+        graphs = await self._watched_graphs(poll)
+        if not unchanged(deployed, revisions) or restarted(deployed, drawings):
+            return False
+        if not await looks_the_same(self._server, deployed, revisions, drawings, graphs=graphs):
+            return False
+        known = {(found.graph, found.config) for found in drawings if found.revision_id is not None}
+        new = [found for found in deployed.others if (found.graph_id, found.config) not in known][:MAX_NEW_DRAWINGS]
+        hashes = dict(zip(new, await gather(self._server.drawing_hash(each) for each in new), strict=True))
+        alive = {(found.graph, found.xray_hash) for found in revisions if found.vanished_at is None}
+        if any((each.graph_id, found) not in alive for each, found in hashes.items()):
+            return False
+        async with self._writing() as connection:
+            await self._keep_drawings(connection, poll, deployed, hashes, forget=())
+        return True
+
+    async def _keep_drawings(
+        self,
+        connection: AsyncConnection,
+        poll: Poll,
+        deployed: Deployed,
+        hashes: Mapping[Assistant, str],
+        *,
+        forget: Collection[str],
+    ) -> None:
+        known = await list_drawings(connection, poll.deployment_id)
+        found = drawings_of(
+            deployed,
+            hashes,
+            await reads.list_revisions(connection, poll.deployment_id),
+            known,
+            forget=forget,
+            now=utc_now(),
+        )
+        graphs = {assistant.graph_id for assistant in deployed.graphs}
+        await keep_drawings(connection, poll.deployment_id, found, graphs=graphs)
+
+    async def _check_no_deploy(self, poll: Poll, deployed: Deployed) -> None:
         """Readings are tied to the revision they were made under: if it changed meanwhile, they are not trusted."""
-        again = (await self._server.deployed()).graphs
-        current = await self._current_revisions(poll)
-        same = await self._same_as(current, again, set(current)) if set(again) == set(assistants) else False
-        if not same:
+        again = await self._server.deployed()
+        revisions, drawings = await self._stored_graphs(poll)
+        same = set(again.graphs) == set(deployed.graphs) and unchanged(again, revisions)
+        graphs = {found.graph_id for found in again.graphs}
+        if not same or not await looks_the_same(self._server, again, revisions, drawings, graphs=graphs):
             poll.miss("deployed_meanwhile")
             async with self._writing() as connection:
                 await writes.distrust_readings(connection, poll.deployment_id, since=poll.started_at)
 
-    async def _current_revisions(self, poll: Poll) -> dict[str, RevisionSummary]:
+    async def _stored_graphs(self, poll: Poll) -> tuple[tuple[RevisionSummary, ...], tuple[Drawing, ...]]:
         async with self._store.database.read() as connection:
-            revisions = await reads.list_revisions(connection, poll.deployment_id)
-        return {found.graph: found for found in revisions if found.vanished_at is None}
+            return (
+                await reads.list_revisions(connection, poll.deployment_id),
+                await list_drawings(connection, poll.deployment_id),
+            )
 
     async def _watched_graphs(self, poll: Poll) -> set[str]:
         """The graphs with an open drain: a scan compares only these."""
@@ -318,18 +369,6 @@ class Poller:
                 for row in await reads.list_drains(connection)
                 if row.deployment_id == poll.deployment_id and row.closed_at is None
             }
-
-    async def _same_as(
-        self, current: dict[str, RevisionSummary], assistants: Sequence[Assistant], watched: set[str]
-    ) -> bool:
-        """Whether the same graphs are deployed, and the watched ones look as they did."""
-        if {assistant.graph_id for assistant in assistants} != set(current):
-            return False
-        asked = [assistant for assistant in assistants if assistant.graph_id in watched]
-        hashes = await gather(self._server.drawing_hash(assistant) for assistant in asked)
-        return all(
-            found == current[assistant.graph_id].xray_hash for assistant, found in zip(asked, hashes, strict=True)
-        )
 
     # -- going through the threads -------------------------------------------------------------------------------
 
@@ -344,7 +383,7 @@ class Poller:
         await self._scan(poll, readings, down_to=start)
         await self._reconcile(poll, readings)
         await self._compare_counts(poll)
-        await self._name_the_stranded(poll, readings)
+        await self._name_the_stranded(poll)
         for reason in walk.reasons:
             poll.miss(reason)
 
@@ -369,7 +408,7 @@ class Poller:
         distrusted = and_(
             table.c.state_read_at.is_not(None),
             table.c.revision_id.is_(None),
-            table.c.graph_id.in_(list(readings.current)),
+            table.c.graph_id.in_(list(readings.current.primary)),
             table.c.condition.not_in([Condition.GONE.value, Condition.NEVER_RAN.value, Condition.SETTLED.value]),
         )
         where = or_(table.c.condition == Condition.UNREAD.value, distrusted)
@@ -449,25 +488,17 @@ class Poller:
                 gone,
             )
 
-    async def _name_the_stranded(self, poll: Poll, readings: Readings) -> None:
-        """Threads that waited at a node a moment before the last deploy of their graph removed it, and still do."""
-        for graph, now in readings.current.items():
-            older = [found for found in readings.revisions.values() if found.graph == graph and found.id < now.id]
-            before = max(older, key=lambda found: found.id, default=None)
-            removed = sorted(set(before.nodes) - set(now.nodes)) if before is not None else []
-            if not removed:
-                continue
-            async with self._store.database.read() as connection:
-                count = await reads.count_still_open_at(
-                    connection, poll.deployment_id, nodes=removed, when=now.first_seen_at
-                )
-            if count:
-                nodes = ", ".join(f"`{node}`" for node in removed[:5])
-                sentence = (
-                    f"The deploy of {now.first_seen_at:%-d %b, %H:%M} UTC removed {nodes} from {graph}, where {_threads(count)} "
-                    "waited. Put it back, or take them over by hand."
-                )
-                poll.alarms["removed_while_waiting"] = (sentence[:500], count)
+    async def _name_the_stranded(self, poll: Poll) -> None:
+        """Threads that waited at a node a moment before a deploy removed it, and that nobody has brought to an end since."""
+        async with self._store.database.read() as connection:
+            found = await deploys.find_unfinished(connection, poll.deployment_id)
+        if found is not None:
+            nodes = ", ".join(f"`{node}`" for node in found.nodes[:5])
+            sentence = (
+                f"The deploy of {found.noticed_at:%-d %b, %H:%M} UTC removed {nodes} from {found.graph}, where "
+                f"{_threads(found.threads)} waited. Put it back, or take them over by hand."
+            )
+            poll.alarms["removed_while_waiting"] = (sentence[:500], found.threads)
 
     async def _compare_counts(self, poll: Poll) -> None:
         """The server's count is an alarm, never a proof: it counts stateless runs too, and threads come and go."""

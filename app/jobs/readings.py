@@ -21,6 +21,7 @@ from app.facts.conditions import (
     waits_no_more,
 )
 from app.facts.departures import Circumstances, judge_departure
+from app.facts.topology import prefixes
 from app.facts.types import (
     Condition,
     Departed,
@@ -33,6 +34,7 @@ from app.facts.types import (
     Status,
     ThreadFacts,
 )
+from app.inventory.revisions import Current
 from app.inventory.views import RevisionSummary
 from app.sources.agent_server.client import AgentServer
 
@@ -45,12 +47,12 @@ SURPRISES = frozenset({Condition.STRANDED, Condition.LOST, Condition.UNPLACED})
 class Readings:
     """What one poll reads of threads, under the graph revisions that were deployed when it began.
 
-    ``current`` maps a graph to its revision now, ``candidates`` are the node names an interrupt may have come from.
+    ``current``: which revision a state is read under, ``candidates``: the node names an interrupt may have come from.
     """
 
     server: AgentServer
     revisions: Mapping[int, RevisionSummary]
-    current: Mapping[str, RevisionSummary]
+    current: Current
     candidates: Collection[str]
     stuck_after: timedelta
     wanted: int = 0
@@ -75,10 +77,9 @@ class Readings:
         revision = self.revisions.get(known.revision_id) if known.revision_id is not None else None
         if revision is None or known.state is None:
             return False
-        now = self.current.get(revision.graph)
-        if now is not None and now.id == revision.id:
+        if revision.vanished_at is None:
             return True
-        first = min((found.id for found in self.revisions.values() if found.graph == revision.graph), default=None)
+        first = first_of_line(revision, self.revisions.values())
         wrote = known.state.created_at
         return revision.id == first or (wrote is not None and wrote >= revision.first_seen_at)
 
@@ -193,7 +194,7 @@ class Readings:
         return judge_departure(leaf, replace(found, durability=durability))
 
     def _gone_since(self, row: RowFacts, node: str) -> datetime | None:
-        revision = self.current.get(row.graph_id or "")
+        revision = self.current.of(row.graph_id, row.config)
         return None if revision is None or node in revision.nodes else revision.first_seen_at
 
     def _failed(
@@ -222,10 +223,20 @@ class Readings:
         return again is not None and again.updated_at == row.updated_at and again.status is row.status
 
     def _revision_of(self, row: RowFacts, state: StateFacts) -> int | None:
-        """The revision that the state was read under: the server reads with the graph of the thread's last run."""
-        graph = row.graph_id or state.graph_id
-        found = self.current.get(graph) if graph is not None else None
-        return found.id if found is not None else None
+        """The revision that the state was read under: the server reads with the graph of the thread's last run, made with the
+        configuration that the thread keeps. A node that it schedules and that the drawing lacks shows that it is another."""
+        found = self.current.of(row.graph_id or state.graph_id, row.config)
+        if found is None or any(next(prefixes(leaf.node)) not in found.nodes for leaf in state.leaves):
+            return None
+        return found.id
+
+
+def first_of_line(revision: RevisionSummary, revisions: Iterable[RevisionSummary]) -> int:
+    """The id of the first revision that was ever seen of a graph as the same configuration draws it."""
+    return min(
+        (found.id for found in revisions if (found.graph, found.variant) == (revision.graph, revision.variant)),
+        default=revision.id,
+    )
 
 
 def _head_graph(row: RowFacts, known: ThreadFacts | None) -> str | None:
@@ -262,7 +273,8 @@ def moved(row: RowFacts, known: ThreadFacts) -> bool:
 def reads_the_same(row: RowFacts, known: ThreadFacts) -> bool:
     """Whether what is kept of a row that did not move is still what would be kept: names, renames or metadata keys that
     are asked for may have changed."""
-    return known.row.shape == row.shape and known.row.metadata == row.metadata
+    before = known.row
+    return before.shape == row.shape and before.metadata == row.metadata and before.config == row.config
 
 
 async def gather(awaitables: Iterable[Awaitable[T]]) -> list[T]:

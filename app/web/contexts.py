@@ -239,7 +239,7 @@ def node_counts(deployment: DeploymentStatus, counts: NodeTotals) -> tuple[NodeC
     return tuple(
         NodeCounts(
             node,
-            tuple(each.graph for each in deployed if node in each.nodes),
+            tuple(dict.fromkeys(each.graph for each in deployed if node in each.nodes)),
             any(node in each.joins for each in deployed),
             any(node in each.deferred for each in deployed),
             counts.totals.get(node, 0),

@@ -5,7 +5,7 @@ Sizes follow from names alone, so that a live picture does not jump when a count
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from app.inventory.views import DeploymentStatus, RevisionSummary
@@ -158,11 +158,15 @@ def draw_removed(counts: NodeTotals, removed: Iterable[str], href: Href) -> Grap
 
 
 def _deployed(deployment: DeploymentStatus) -> tuple[RevisionSummary, ...]:
-    """The newest revision of each graph that is deployed now."""
+    """Each graph that is deployed now, with the nodes and edges that any configuration gives it."""
     newest: dict[str, RevisionSummary] = {}
-    for each in deployment.revisions:
-        if each.vanished_at is None:
-            newest.setdefault(each.graph, each)
+    for each in sorted(deployment.revisions, key=lambda found: (found.variant is not None, -found.id)):
+        if each.vanished_at is not None:
+            continue
+        known = newest.setdefault(each.graph, each)
+        more = tuple(node for node in each.nodes if node not in known.nodes)
+        edges = tuple(edge for edge in each.edges if edge not in known.edges)
+        newest[each.graph] = replace(known, nodes=known.nodes + more, edges=known.edges + edges)
     return tuple(newest.values())
 
 

@@ -40,7 +40,9 @@ from app.inventory.encode import (
     work_to_json,
 )
 from app.inventory.reads import InventoryScope
+from app.inventory.revisions import Drawn, keep_revisions
 from app.inventory.subjects import Lens
+from app.inventory.views import GraphChange
 from app.inventory.writes import Dictionaries
 from tests.unit.builders import (
     HOUR,
@@ -531,15 +533,20 @@ async def test_a_poll_that_a_dead_process_left_is_closed_as_failed(inventory: In
 
 
 async def test_a_new_look_of_a_graph_is_a_revision_and_the_same_look_is_none(inventory: Inventory) -> None:
-    async def keep(*found: Any, now: Any) -> bool:
+    async def keep(*found: Any, now: Any) -> tuple[GraphChange, ...]:
         async with inventory.database.write() as connection:
-            return await writes.keep_revisions(connection, inventory.deployment_id, found, now=now)
+            drawn = [Drawn(each) for each in found]
+            return await keep_revisions(connection, inventory.deployment_id, drawn, now=now)
 
-    assert await keep(topology("a", fields=frozenset({"note"})), now=NOW)
+    assert not await keep(topology("a", fields=frozenset({"note"})), now=NOW)  # the first look is no deploy
     assert not await keep(topology("a", fields=frozenset({"note"})), now=NOW + MINUTE)
-    assert await keep(topology("a", "b"), now=NOW + HOUR)
-    assert await keep(now=NOW + 2 * HOUR)
-    assert await keep(topology("a", "b"), now=NOW + 3 * HOUR)
+    (changed,) = await keep(topology("a", "b"), now=NOW + HOUR)
+    assert (changed.kind, changed.nodes_added, changed.nodes_kept) == ("changed", ("b",), 1)
+    assert changed.fields_removed == ("note",)
+    (vanished,) = await keep(now=NOW + 2 * HOUR)
+    assert (vanished.kind, vanished.nodes_removed) == ("vanished", ("a", "b"))
+    (appeared,) = await keep(topology("a", "b"), now=NOW + 3 * HOUR)
+    assert (appeared.kind, appeared.nodes_added) == ("appeared", ("a", "b"))
     async with inventory.database.read() as connection:
         newest, middle, first = await reads.list_revisions(connection, inventory.deployment_id)
         assert (first.nodes, first.last_seen_at, first.vanished_at) == (("a",), NOW + MINUTE, NOW + HOUR)
@@ -674,6 +681,7 @@ def test_a_threads_detail_survives_being_stored(leaves: list[Any], unapplied: tu
         "state_updated_at": one.row.state_updated_at,
         "graph_id": one.row.graph_id,
         "assistant_id": one.row.assistant_id,
+        "config": one.row.config,
         "metadata": {},
         "row_shape_id": 1,
         "state_shape_id": 1,

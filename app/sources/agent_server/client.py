@@ -7,7 +7,7 @@ Every method raises ``SourceError`` with a sentence that says what to do and quo
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Any, Literal
@@ -35,7 +35,17 @@ from app.sources.agent_server.reduce import (
     reduce_storage,
 )
 
-ROW_FIELDS = ["thread_id", "created_at", "updated_at", "state_updated_at", "metadata", "status", "values", "interrupts"]
+ROW_FIELDS = [
+    "thread_id",
+    "created_at",
+    "updated_at",
+    "state_updated_at",
+    "metadata",
+    "config",
+    "status",
+    "values",
+    "interrupts",
+]
 MAX_ASSISTANTS = 1000  # a page
 MAX_NAMES = 500
 MAX_HISTORY = 200
@@ -64,18 +74,27 @@ class RowPage:
 
 @dataclass(frozen=True, slots=True)
 class Assistant:
-    """The assistant whose drawing stands for a graph."""
+    """An assistant whose drawing stands for a graph under one configuration (a keyed hash of it).
+
+    ``edited_at``: the server's own ``updated_at``, which also moves when the server starts.
+    """
 
     graph_id: str
     assistant_id: str
+    config: str = ""
+    edited_at: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """The graphs that are deployed, one assistant for each, and the names of assistants by id (bounded)."""
+    """The graphs that are deployed, one assistant for each, and the names of assistants by id (bounded).
+
+    ``others``: one more assistant for each further configuration of a graph, since a graph may be made from it.
+    """
 
     graphs: tuple[Assistant, ...]
     names: Mapping[str, str]
+    others: tuple[Assistant, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,20 +170,23 @@ class AgentServer:
         """The graphs that are deployed, each with the server's own assistant, else the first by id."""
         chosen: dict[str, tuple[bool, str]] = {}
         names: dict[str, str] = {}
+        configured: dict[tuple[str, str], Assistant] = {}
+        seen: set[str] = set()
         offset = 0
         while True:
             page = await self._whole(partial(self._client.assistants.search, limit=MAX_ASSISTANTS, offset=offset))
             if not isinstance(page, list):
                 raise self._nonsense()
-            before = len(chosen) + len(names)
+            before = len(seen)
             for raw in page:
                 if not _choose(chosen, names, raw):
                     raise self._nonsense()  # dropping it would read as a graph that is no longer deployed
+                _keep_config(configured, raw, chosen[raw["graph_id"]][1], self.reading)
+                seen.add(raw["assistant_id"])
             offset += len(page)
-            new = len(chosen) + len(names) > before
+            new = len(seen) > before
             if len(page) < MAX_ASSISTANTS or not new:
-                graphs = tuple(Assistant(graph, assistant) for graph, (_, assistant) in sorted(chosen.items()))
-                return Deployed(graphs, names)
+                return _deployed(chosen, names, configured)
 
     async def topology(self, assistant: Assistant) -> Topology:
         """A graph as deployed now. One that cannot be drawn has no nodes that are known: it does not take others down."""
@@ -469,6 +491,27 @@ def _choose(chosen: dict[str, tuple[bool, str]], names: dict[str, str], raw: obj
     if graph not in chosen or candidate < chosen[graph]:
         chosen[graph] = candidate
     return True
+
+
+def _keep_config(
+    configured: dict[tuple[str, str], Assistant], raw: dict[str, Any], chosen: str, reading: Reading
+) -> None:
+    """Keep one assistant for each configuration of a graph: the chosen one, else the one with the lowest id."""
+    graph, assistant = raw["graph_id"], raw["assistant_id"]
+    config = reading.names.hashed_config(raw.get("config") or {}) or ""
+    found = Assistant(graph, assistant, config, _short(raw.get("updated_at")))
+    key = (graph, config)
+    if key not in configured or assistant == chosen or (assistant < configured[key].assistant_id != chosen):
+        configured[key] = found
+
+
+def _deployed(
+    chosen: Mapping[str, tuple[bool, str]], names: Mapping[str, str], configured: Mapping[tuple[str, str], Assistant]
+) -> Deployed:
+    by_id = {(found.graph_id, found.assistant_id): found for found in configured.values()}
+    graphs = tuple(by_id[graph, assistant] for graph, (_, assistant) in sorted(chosen.items()))
+    others = sorted(set(configured.values()) - set(graphs), key=lambda found: (found.graph_id, found.config))
+    return Deployed(graphs, names, tuple(others))
 
 
 def _short(raw: object) -> str | None:

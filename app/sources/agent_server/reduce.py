@@ -91,6 +91,7 @@ def reduce_row(raw: object, reading: Reading) -> RowFacts:
         shape=reading.shape(row.get("values")),
         interrupts=tuple(_row_interrupts(row.get("interrupts"))),
         error_class=None if error is None else error_class(error),
+        config=reading.names.hashed_config(row.get("config")),
     )
 
 

@@ -1,0 +1,27 @@
+"""What storage shows of a thread: whether it ever entered a node, whatever graph is deployed. Pure."""
+
+from app.drains.subjects import Subject
+from app.facts.topology import at_or_below
+from app.facts.types import Condition
+
+
+def entered(subject: Subject, node: str) -> bool:
+    """Whether a thread is at a target, or its storage shows a route to it."""
+    if any(at_or_below(leaf.node, node) for leaf in subject.work.leaves):
+        return True
+    name = node.rpartition("/")[2]
+    return subject.routes is not None and (name in subject.routes.branches or name in subject.routes.joins)
+
+
+def shown_not_entered(subject: Subject) -> bool:
+    """A thread that is gone or never ran does not count; of others storage must show no route, and ``Send`` leaves no
+    name."""
+    if subject.condition in (Condition.GONE, Condition.NEVER_RAN):
+        return True
+    return subject.routes is not None and not subject.routes.sends
+
+
+def never_entered(subject: Subject, node: str) -> bool:
+    """Whether storage shows that a thread was never sent to a node. Then it does not wait there, whatever its graph shows:
+    another configuration of it, one that nobody can draw, or none at all."""
+    return subject.routes is not None and not subject.routes.sends and not entered(subject, node)
