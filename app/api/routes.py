@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, ConfigDict
 
@@ -15,7 +15,15 @@ from app.drains.evidence import to_markdown
 from app.drains.register import By, Register
 from app.errors import BadRequest
 from app.inventory.reads import FACETS, Filters
-from app.inventory.views import DeploymentStatus, Evidence, Inventory, PollSummary, ThreadPage
+from app.inventory.views import (
+    DeploymentStatus,
+    DeployPage,
+    DeployReport,
+    Evidence,
+    Inventory,
+    PollSummary,
+    ThreadPage,
+)
 from app.jobs.dashboard import Dashboard
 from app.settings import parse_duration
 from app.version import COMMAND_LINE
@@ -147,6 +155,27 @@ async def start_poll(deployment: str, ask: Ask, body: PollRequest | None = None)
 async def get_poll(deployment: str, poll: int, ask: Ask) -> PollSummary:
     """State and outcome of a poll."""
     return await ask.poll(deployment, poll)
+
+
+@router.get("/deployments/{deployment}/deploys")
+async def list_deploys(
+    deployment: str, ask: Ask, cursor: str | None = None, limit: Limit = DEFAULT_LIMIT
+) -> DeployPage:
+    """The deploys that were noticed, newest first: what each changed, and what became of the threads that it met."""
+    return await ask.deploys(deployment, cursor, limit)
+
+
+@router.get("/deployments/{deployment}/deploys/{deploy}")
+async def get_deploy(
+    deployment: str,
+    deploy: Annotated[int, Path(ge=1, le=2**53)],
+    ask: Ask,
+    fate: str | None = None,
+    cursor: str | None = None,
+    limit: Limit = DEFAULT_LIMIT,
+) -> DeployReport:
+    """One deploy, with the threads that waited at a node which it removed, a moment before."""
+    return await ask.deploy_threads(deployment, deploy, fate, cursor, limit)
 
 
 @router.get("/deployments/{deployment}/inventory", openapi_extra=_FILTER_DOCS)

@@ -153,6 +153,8 @@ async def list_alarms(connection: AsyncConnection, deployment_id: int, deploymen
         .where(table.c.deployment_id == deployment_id, table.c.cleared_at.is_(None))
         .order_by(table.c.id.desc())
     )
+    met = tables.deploy_thread
+    removed = await connection.scalar(select(func.max(met.c.deploy_id)).where(met.c.deployment_id == deployment_id))
     return tuple(
         Alarm(
             id=row.id,
@@ -162,14 +164,17 @@ async def list_alarms(connection: AsyncConnection, deployment_id: int, deploymen
             count=row._mapping["count"],
             first_seen_at=row.first_seen_at,
             last_seen_at=row.last_seen_at,
-            threads=_alarm_threads(deployment, row.code),
+            threads=_alarm_threads(deployment, row.code, removed),
             acknowledged_at=row.acknowledged_at,
         )
         for row in await connection.execute(query)
     )
 
 
-def _alarm_threads(deployment: str, code: str) -> str | None:
+def _alarm_threads(deployment: str, code: str, removed: int | None) -> str | None:
+    """``removed``: the last deploy that removed a node where threads waited."""
+    if code == "removed_while_waiting" and removed is not None:
+        return f"/api/v1/deployments/{deployment}/deploys/{removed}"
     shown = {"stranded", "lost", "unplaced", "unreadable", "graph_missing"}
     return f"/api/v1/deployments/{deployment}/threads?condition={code}" if code in shown else None
 

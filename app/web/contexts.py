@@ -11,8 +11,19 @@ from typing import ClassVar
 
 from app.drains.answers import Answer, BlockingThread, Verdict
 from app.drains.register import DrainDetail
-from app.inventory.views import Activity, Alarm, DeploymentStatus, Evidence, Inventory, SourceStatus, ThreadPage
+from app.inventory.views import (
+    Activity,
+    Alarm,
+    Deploy,
+    DeploymentStatus,
+    DeployThread,
+    Evidence,
+    Inventory,
+    SourceStatus,
+    ThreadPage,
+)
 from app.web import words
+from app.web.deploys import Said
 from app.web.filters import Chip, Facet, ThreadQuery
 from app.web.forms import Form
 from app.web.graph_picture import GraphPicture, NodeTotals
@@ -57,6 +68,24 @@ class DeploymentPage:
     facets: tuple[Facet, ...]
     fields: tuple[Facet, ...]
     chips: tuple[Chip, ...]
+    deploys: tuple[Deploy, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeployView:
+    """What one deploy did. ``said`` comes first; ``threads`` are a page of those that it met, maybe of one fate."""
+
+    template: ClassVar[str] = "deploy.html"
+    deployment: DeploymentStatus
+    deploy: Deploy
+    said: Said
+    pictures: tuple[GraphPicture, ...]
+    threads: tuple[DeployThread, ...]
+    next_cursor: str | None
+    cursor: str | None
+    fate: str | None
+    fates: Mapping[str, str]
+    tones: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +218,7 @@ class ErrorPage:
 Page = (
     OverviewPage
     | DeploymentPage
+    | DeployView
     | ThreadsPage
     | EvidencePage
     | DrainsPage

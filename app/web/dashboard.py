@@ -4,7 +4,16 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from app.drains.answers import Answer, BlockingThread
-from app.inventory.views import Alarm, DeploymentStatus, Evidence, Inventory, PollSummary, ThreadPage
+from app.inventory.views import (
+    Alarm,
+    DeploymentStatus,
+    DeployPage,
+    DeployReport,
+    Evidence,
+    Inventory,
+    PollSummary,
+    ThreadPage,
+)
 
 Filters = Mapping[str, tuple[str, ...]]
 
@@ -18,6 +27,16 @@ class Dashboard(Protocol):
 
     async def deployment(self, name: str) -> DeploymentStatus:
         """One deployment, with its alarms, polls and graph revisions."""
+        ...
+
+    async def deploys(self, name: str, cursor: str | None, limit: int) -> DeployPage:
+        """A page of the deploys that were noticed, newest first."""
+        ...
+
+    async def deploy_threads(
+        self, name: str, deploy_id: int, fate: str | None, cursor: str | None, limit: int
+    ) -> DeployReport:
+        """One deploy, and a page of the threads that waited at a node which it removed."""
         ...
 
     async def inventory(self, name: str, filters: Filters) -> Inventory:

@@ -7,6 +7,7 @@ from urllib.parse import quote
 API = "/api/v1"
 
 _THREADS = re.compile(rf"{API}/(?P<path>deployments/[^/?]+/threads)(?P<query>\?.*)?")
+_DEPLOY = re.compile(rf"{API}/(?P<path>deployments/[^/?]+/deploys/\d+)(?P<query>\?.*)?")
 _DRAIN_THREADS = re.compile(rf"{API}/(?P<path>drains/[^/?]+)/threads(?P<query>\?.*)?")
 
 
@@ -34,6 +35,12 @@ def markdown_path(deployment: str, thread_id: str) -> str:
     return f"{API}{thread_path(deployment, thread_id)}/evidence?format=markdown"
 
 
+def deploy_path(deployment: str, deploy: int, fate: str | None = None, cursor: str | None = None) -> str:
+    """What a deploy did, and the threads that it met."""
+    given = {key: (value,) for key, value in {"fate": fate, "cursor": cursor}.items() if value is not None}
+    return f"{deployment_path(deployment)}/deploys/{deploy}" + (query(given) + "#threads" if given else "")
+
+
 def drain_path(name: str) -> str:
     return f"/drains/{quote(name, safe='')}"
 
@@ -48,7 +55,7 @@ def drain_threads_path(
 
 def page_path(api_path: str) -> str:
     """The page that shows what ``api_path`` answers; the API's own answer where there is no such page."""
-    if found := _THREADS.fullmatch(api_path):
+    if found := _THREADS.fullmatch(api_path) or _DEPLOY.fullmatch(api_path):
         return f"/{found['path']}{found['query'] or ''}"
     if found := _DRAIN_THREADS.fullmatch(api_path):
         return f"/{found['path']}{found['query'] or ''}#threads"

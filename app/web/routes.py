@@ -2,16 +2,17 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from app.auth.same_origin import require_same_origin
 from app.clock import utc_now
 from app.drains.register import By, Register
 from app.inventory.views import DeploymentStatus, Inventory
-from app.web import contexts, paths
+from app.web import contexts, deploys, paths
 from app.web.contexts import (
     DeploymentPage,
+    DeployView,
     DrainPage,
     DrainsPage,
     EvidencePage,
@@ -28,6 +29,8 @@ from app.web.render import Pages, is_partial
 FIRST_THREADS = 20
 PAGE_OF_THREADS = 50
 PAST_ANSWERS = 10
+LAST_DEPLOYS = 50
+MAX_ID = 2**53
 
 router = APIRouter(default_response_class=HTMLResponse, include_in_schema=False)
 
@@ -70,6 +73,34 @@ async def deployment(request: Request, name: str, data: Data, asked: Asked) -> H
         facets=facets(inventory, asked),
         fields=field_facets(inventory, asked),
         chips=chips(asked),
+        deploys=(await data.deploys(name, None, LAST_DEPLOYS)).items,
+    )
+    return _respond(request, page)
+
+
+@router.get("/deployments/{name}/deploys/{deploy_id}")
+async def deploy(
+    request: Request,
+    *,
+    name: str,
+    deploy_id: Annotated[int, Path(ge=1, le=MAX_ID)],
+    data: Data,
+    fate: str | None = None,
+    cursor: str | None = None,
+) -> HTMLResponse:
+    status = await data.deployment(name)
+    report = await data.deploy_threads(name, deploy_id, fate, cursor, PAGE_OF_THREADS)
+    page = DeployView(
+        deployment=status,
+        deploy=report.deploy,
+        said=deploys.headline(report.deploy),
+        pictures=deploys.pictures(report.deploy, status),
+        threads=report.items,
+        next_cursor=report.next_cursor,
+        cursor=cursor,
+        fate=fate,
+        fates=deploys.FATES,
+        tones=deploys.TONES,
     )
     return _respond(request, page)
 

@@ -26,11 +26,16 @@ from app.inventory.views import (
     Activity,
     Alarm,
     CheckpointEvidence,
+    Deploy,
     DeploymentStatus,
+    DeployPage,
+    DeployReport,
+    DeployThread,
     Diagnosis,
     DrainMention,
     Evidence,
     FieldEvidence,
+    GraphChange,
     Inventory,
     NextStep,
     PendingEvidence,
@@ -444,6 +449,33 @@ def missing(item_id: str) -> Evidence:
     )
 
 
+def deploy(number: int = 7, **override: object) -> Deploy:
+    change = GraphChange(
+        graph="support", kind="changed", variant=None, before="0a1b2c3d4e5f6071", after="7f3a3c9d2e11b3",
+        nodes_added=("triage",), nodes_removed=("legacy_triage", HOSTILE_NODE), nodes_kept=7, fields_added=(),
+        fields_removed=("<i>odd</i>",),
+    )  # fmt: skip
+    fates = {"stranded": 2, "lost": 1, "not_read": 0, "waiting": 0, "completed": 4}
+    base = Deploy(
+        id=number, deployment="support-prod", noticed_at=before(minutes=18), poll=42, changes=(change,), threads=7,
+        fates=fates, latest=True,
+    )  # fmt: skip
+    return replace(base, **override)  # type: ignore[arg-type]
+
+
+MET = tuple(
+    DeployThread(thread_id(n), node, "support", fate, condition, before(days=2))
+    for n, (node, fate, condition) in enumerate(
+        [
+            ("legacy_triage", "stranded", "stranded"),
+            (HOSTILE_NODE, "lost", "lost"),
+            ("legacy_triage", "completed", "settled"),
+            ("legacy_triage", "gone", None),
+        ]
+    )
+)
+
+
 @dataclass
 class FakeDashboard:
     """Answers like the real one; ``threads_of`` are the threads of every deployment that was looked at."""
@@ -464,6 +496,18 @@ class FakeDashboard:
             if each.name == name:
                 return each
         raise NotFound(f"There is no deployment `{name}`. Deployments are named in `drainboard.toml`.")
+
+    async def deploys(self, name: str, cursor: str | None, limit: int) -> DeployPage:
+        await self.deployment(name)
+        return DeployPage((deploy(),), None)
+
+    async def deploy_threads(
+        self, name: str, deploy_id: int, fate: str | None, cursor: str | None, limit: int
+    ) -> DeployReport:
+        await self.deployment(name)
+        if deploy_id != deploy().id:
+            raise NotFound(f"The deployment {name} has no deploy {deploy_id}.")
+        return DeployReport(deploy(), tuple(each for each in MET if fate in (None, each.fate)), None)
 
     async def inventory(self, name: str, filters: Filters) -> Inventory:
         status = await self.deployment(name)

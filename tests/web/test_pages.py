@@ -8,6 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app.drains.answers import Verdict
+from app.web.deploys import headline
 from tests.web.conftest import make_app
 from tests.web.fakes import (
     HOSTILE_ID,
@@ -16,6 +17,7 @@ from tests.web.fakes import (
     FakeDashboard,
     answer,
     before,
+    deploy,
     deployment,
     full_dashboard,
     revision,
@@ -38,6 +40,9 @@ PAGES = {
     "thread": f"/deployments/support-prod/threads/{thread_id(9)}",
     "hostile thread": f"/deployments/support-prod/threads/{quote(HOSTILE_ID, safe='')}",
     "live thread": f"/deployments/support-prod/threads/{thread_id(9)}?live=true",
+    "deploy": "/deployments/support-prod/deploys/7",
+    "deploy by fate": "/deployments/support-prod/deploys/7?fate=lost",
+    "deploy without threads of a fate": "/deployments/support-prod/deploys/7?fate=waiting",
     "drains": "/drains",
     "blocked": "/drains/drop-await-approval",
     "blocked by disposition": "/drains/drop-await-approval?disposition=stranded",
@@ -53,6 +58,8 @@ ERRORS = {
     "/deployments/nowhere": 404,
     "/drains/nothing": 404,
     "/no/such/page": 404,
+    "/deployments/support-prod/deploys/8": 404,
+    "/deployments/support-prod/deploys/x": 422,
     "/deployments/support-prod/threads/unknown-id": 404,
     "/deployments/support-prod?colour=red": 422,
     "/deployments/support-prod/threads?sort=colour": 422,
@@ -443,3 +450,28 @@ def test_a_deployment_without_any_thread_says_what_to_check() -> None:
     with TestClient(make_app(FakeDashboard(known=(seen, unseen_deployment())))) as client:
         for path in ("/deployments/bare", "/deployments/bare/threads"):
             assert "The server listed no thread." in whole(client, path).text
+
+
+def test_a_deploy_says_first_who_was_stranded_and_then_what_to_do(web: TestClient) -> None:
+    text = whole(web, "/deployments/support-prod/deploys/7").text
+    assert "2 threads waited at legacy_triage" in text
+    assert text.index("the answer is lost") < text.index("Put the node back") < text.index("What changed")
+
+
+def test_the_deployment_links_its_revision_to_the_deploy_that_brought_it(web: TestClient) -> None:
+    assert "/deployments/support-prod/deploys/7" in whole(web, "/deployments/support-prod").links()
+
+
+@pytest.mark.parametrize(
+    ("fates", "threads", "word"),
+    [
+        ({"stranded": 1, "lost": 2}, 3, "stranded"),
+        ({"lost": 2, "completed": 1}, 3, "lost"),
+        ({"unreadable": 2}, 2, "unreadable"),
+        ({"not_read": 2, "completed": 1}, 3, "not known"),
+        ({"completed": 2}, 2, "nobody left"),
+        ({}, 0, "nobody hit"),
+    ],
+)
+def test_the_headline_of_a_deploy_is_the_worst_that_it_did(fates: dict[str, int], threads: int, word: str) -> None:
+    assert headline(deploy(fates=fates, threads=threads)).word == word

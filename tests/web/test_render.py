@@ -100,6 +100,7 @@ def test_only_times_are_taken_for_times() -> None:
         ("/api/v1/deployments/a/threads?condition=lost", "/deployments/a/threads?condition=lost"),
         ("/api/v1/drains/d/threads?disposition=lost", "/drains/d?disposition=lost#threads"),
         ("/api/v1/drains/d/threads", "/drains/d#threads"),
+        ("/api/v1/deployments/a/deploys/7", "/deployments/a/deploys/7"),
         ("/api/v1/drains/d/history", "/api/v1/drains/d/history"),
     ],
 )
