@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from app.auth.same_origin import require_same_origin
 from app.clock import utc_now
 from app.drains.answers import Answer, BlockingThread
-from app.drains.evidence import to_markdown
+from app.drains.evidence_markdown import to_markdown
 from app.drains.register import By, Register
 from app.errors import BadRequest
 from app.inventory.reads import FACETS, Filters

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from app.drains.diagnosis import Patient, diagnose, unknown_thread
 from app.drains.jsonable import to_jsonable
 from app.facts.privacy import Names, is_hashed
 from app.facts.types import (
-    Agreement,
-    Condition,
+    CheckpointFacts,
     FieldFact,
     Leaf,
     LeafSource,
@@ -18,13 +18,13 @@ from app.facts.types import (
     ThreadFacts,
     VersionReading,
 )
+from app.inventory.current import Current
 from app.inventory.views import (
     CheckpointEvidence,
-    Diagnosis,
+    Deploy,
     DrainMention,
     Evidence,
     FieldEvidence,
-    NextStep,
     Observation,
     PendingEvidence,
     Provenance,
@@ -47,27 +47,19 @@ class Background:
     drainboard_version: str
     live: bool
     observations: tuple[Observation, ...] = ()
+    current: Current | None = None
+    deploys: tuple[Deploy, ...] = ()
+    lineage: tuple[CheckpointFacts, ...] | None = None
 
 
 def not_found(thread_id: str, background: Background) -> Evidence:
     """The report of a thread that nobody has seen."""
-    steps = (
-        NextStep("Check the whole id, and whether your application adds a prefix or a suffix to it.", None, True),
-        NextStep(
-            f"Check the deployment: this is {background.deployment}. Other environments have other threads.", None, True
-        ),
-        NextStep(
-            "Ask the server now: it may have been made since the last poll.",
-            f"drainboard evidence {background.deployment} {thread_id} --live",
-            True,
-        ),
-    )
     return Evidence(
         found=False,
         deployment=background.deployment,
         environment=background.environment,
         thread_id=thread_id,
-        diagnosis=Diagnosis("not_found", "No poll has seen this thread here.", steps),
+        diagnosis=unknown_thread(background.deployment, thread_id),
         provenance=_provenance(None, background),
     )
 
@@ -91,7 +83,7 @@ def report(facts: ThreadFacts, mentions: tuple[DrainMention, ...], background: B
         created_at=row.created_at,
         updated_at=row.updated_at,
         checkpoint=_checkpoint(facts),
-        history=_history(facts),
+        history=_history(facts, background),
         pending=pending if state is not None or pending else None,
         unapplied=state.unapplied if state else None,
         fields=_fields(facts, background),
@@ -102,7 +94,10 @@ def report(facts: ThreadFacts, mentions: tuple[DrainMention, ...], background: B
         last_run=_last_run(facts),
         deploys=tuple(_deploys(facts, background)),
         drains=mentions,
-        diagnosis=diagnose(facts, pending, shape, mentions, background),
+        lineage=_lineage(background),
+        diagnosis=diagnose(
+            Patient(background.deployment, facts, pending, shape, _declared(facts, background), mentions)
+        ),
         provenance=_provenance(facts, background),
     )
 
@@ -112,7 +107,6 @@ def _pending(facts: ThreadFacts, background: Background) -> Iterator[PendingEvid
     groups: dict[tuple[str, str, LeafSource], list[Leaf]] = {}
     for leaf in facts.leaves:
         groups.setdefault((leaf.node, leaf.ns, leaf.source), []).append(leaf)
-    deployed = _deployed_nodes(facts, background)
     for (node, ns, source), leaves in sorted(groups.items()):
         causes = Counter(leaf.cause for leaf in leaves)
         failed = next((leaf.error_class for leaf in leaves if leaf.error_class is not None), None)
@@ -123,18 +117,34 @@ def _pending(facts: ThreadFacts, background: Background) -> Iterator[PendingEvid
             interrupts=sum(leaf.interrupts for leaf in leaves),
             cause=causes.most_common(1)[0][0].value,
             error_class=failed,
-            deployed=None if deployed is None else node in deployed,
+            deployed=_is_deployed(node, facts, background),
             source=source.value,
         )
 
 
-def _deployed_nodes(facts: ThreadFacts, background: Background) -> frozenset[str] | None:
-    """The nodes of the thread's graphs as deployed now; None when none of them was ever drawn."""
-    graphs = {facts.row.graph_id, facts.state.graph_id if facts.state else None} - {None}
+def _is_deployed(node: str, facts: ThreadFacts, background: Background) -> bool | None:
+    """Whether a graph of the thread has a node now, as the thread's own configuration draws it. None: nobody knows how that
+    draws it, or none of the graphs was ever drawn."""
+    graphs = {facts.row.graph_id, facts.state.graph_id if facts.state else None, facts.head_graph} - {None}
     known = [revision for revision in background.revisions.values() if revision.graph in graphs]
     if not known:
         return None
-    return frozenset(node for revision in known if revision.vanished_at is None for node in revision.nodes)
+    if not any(node in revision.nodes for revision in known if revision.vanished_at is None):
+        return False
+    if background.current is None:
+        return True
+    own = [background.current.of(graph, facts.row.config) for graph in graphs]
+    if any(node in revision.nodes for revision in own if revision is not None):
+        return True
+    return None if None in own else False
+
+
+def _declared(facts: ThreadFacts, background: Background) -> frozenset[str] | None:
+    """The state fields that the thread's graph has, now or when its head was written, as they are kept; None: not known."""
+    graph = facts.row.graph_id
+    own = [revision.fields for revision in background.revisions.values() if revision.graph == graph]
+    names = {name for fields in own for name in fields}
+    return frozenset(background.names.kept(name) for name in names) or None
 
 
 def _checkpoint(facts: ThreadFacts) -> CheckpointEvidence | None:
@@ -181,11 +191,24 @@ def _version(shape: Shape | None, key: str) -> VersionReading:
     return found or VersionReading(Reading.UNKNOWN)
 
 
-def _history(facts: ThreadFacts) -> dict[str, int | bool] | None:
-    """How many checkpoints are stored, inner ones included, where storage was asked."""
-    if facts.storage is None or facts.storage.checkpoints is None:
+def _history(facts: ThreadFacts, background: Background) -> dict[str, int | bool] | None:
+    """How many checkpoints are stored: by storage, which counts inner ones too, else as far as the history was read."""
+    if facts.storage is not None and facts.storage.checkpoints is not None:
+        return {"depth": facts.storage.checkpoints, "truncated": False}
+    if background.lineage is None:
         return None
-    return {"depth": facts.storage.checkpoints, "truncated": False}
+    seen = background.lineage
+    return {"depth": len(seen), "truncated": bool(seen) and seen[-1].parent_id is not None}
+
+
+def _lineage(background: Background) -> tuple[CheckpointEvidence, ...] | None:
+    """The checkpoints of the root, newest first, where they were read now."""
+    if background.lineage is None:
+        return None
+    return tuple(
+        CheckpointEvidence(found.id, found.parent_id, found.created_at, found.source, found.step)
+        for found in background.lineage
+    )
 
 
 def _departures(background: Background) -> Iterator[dict[str, str | None]]:
@@ -202,26 +225,40 @@ def _departures(background: Background) -> Iterator[dict[str, str | None]]:
             }
 
 
-def _deploys(facts: ThreadFacts, background: Background) -> Iterator[dict[str, str]]:
+def _deploys(facts: ThreadFacts, background: Background) -> Iterator[dict[str, str | None]]:
     """Deploys of the thread's graphs since its head was written, newest first. The first revision seen is no deploy."""
     wrote = facts.state.created_at if facts.state else None
     graphs = {facts.row.graph_id, facts.state.graph_id if facts.state else None} - {None}
-    for graph in sorted(graphs, key=str):
-        mine = sorted((r for r in background.revisions.values() if r.graph == graph), key=lambda r: r.id)
-        for revision in reversed(mine[1:]):
-            if wrote is not None and revision.first_seen_at > wrote:
-                yield {
-                    "at": str(to_jsonable(revision.first_seen_at)),
-                    "graph": revision.graph,
-                    "revision": revision.hash,
-                }
+    found: list[tuple[datetime, dict[str, str | None]]] = []
+    stored = {(deploy.noticed_at, change.graph) for deploy in background.deploys for change in deploy.changes}
+    for deploy in background.deploys:
+        for change in deploy.changes:
+            if change.graph in graphs:
+                about = {"graph": change.graph, "revision": change.after, "kind": change.kind, "id": str(deploy.id)}
+                found.append((deploy.noticed_at, about))
+    for graph in graphs:  # noticed before deploys were stored
+        line = sorted((r for r in background.revisions.values() if (r.graph, r.variant) == (graph, None)), key=_id)
+        found += [
+            (r.first_seen_at, {"graph": r.graph, "revision": r.hash, "kind": "changed", "id": None})
+            for r in line[1:]
+            if (r.first_seen_at, r.graph) not in stored
+        ]
+    for at, about in sorted(found, key=lambda pair: pair[0], reverse=True):
+        if wrote is not None and at > wrote:
+            yield {"at": str(to_jsonable(at)), **about}
 
 
-def _last_run(facts: ThreadFacts) -> dict[str, str] | None:
-    if not facts.runs:
-        return None
-    newest = max(facts.runs, key=lambda run: run.created_at)
-    return {"id": newest.run_id, "status": newest.status, "at": str(to_jsonable(newest.created_at))}
+def _id(revision: RevisionSummary) -> int:
+    return revision.id
+
+
+def _last_run(facts: ThreadFacts) -> dict[str, str | None] | None:
+    """The newest run, where somebody asked; else the one that wrote the head, of which only the id is known."""
+    newest = facts.last_run or max(facts.runs or (), key=lambda run: run.created_at, default=None)
+    if newest is not None:
+        return {"id": newest.run_id, "status": newest.status, "at": str(to_jsonable(newest.created_at))}
+    wrote = facts.state.run_id if facts.state is not None else None
+    return {"id": wrote, "status": None, "at": None} if wrote is not None else None
 
 
 def _provenance(facts: ThreadFacts | None, background: Background) -> Provenance:
@@ -245,179 +282,5 @@ def _provenance(facts: ThreadFacts | None, background: Background) -> Provenance
         saver=None,
         server_version=background.server_version,
         drainboard_version=background.drainboard_version,
+        ttl_expires_at=facts.expires_at if facts else None,
     )
-
-
-# -- diagnosis -----------------------------------------------------------------------------------------------------
-
-
-def diagnose(
-    facts: ThreadFacts,
-    pending: tuple[PendingEvidence, ...],
-    shape: Shape | None,
-    mentions: tuple[DrainMention, ...],
-    background: Background,
-) -> Diagnosis:
-    """Walk the tree that an engineer would, and stop at the first thing that is the matter."""
-    where = _where(pending)
-    undeployed = [found.node for found in pending if found.deployed is False]
-    look = f"drainboard evidence {background.deployment} {facts.row.thread_id} --live"
-    again = NextStep("Look again now.", look, True)
-    match facts.condition:
-        case Condition.STRANDED:
-            return _stranded(where, again)
-        case Condition.LOST:
-            steps = (NextStep("Decide by hand what the lost step should have done, and do it.", None, False), again)
-            return Diagnosis(
-                "lost", f"It waited{where}, and a run went past without doing it: its answer is lost.", steps
-            )
-        case _ if undeployed:
-            return Diagnosis(
-                "parked_at_undeployed", f"It waits at `{undeployed[0]}`, which is not deployed.", _put_back()
-            )
-        case Condition.RUNNING if facts.stuck:
-            steps = (NextStep("Look at the run in the server's log; cancel it if it hangs.", None, False), again)
-            return Diagnosis("no_progress", "It runs, and has written no checkpoint for too long.", steps)
-        case _:
-            return _by_condition(facts, where, shape, mentions, again)
-
-
-def _by_condition(
-    facts: ThreadFacts, where: str, shape: Shape | None, mentions: tuple[DrainMention, ...], again: NextStep
-) -> Diagnosis:
-    sentence, steps = _CONDITIONS[facts.condition]
-    found = Diagnosis(facts.condition.value, sentence.format(where=where), (*steps, again))
-    if facts.condition is Condition.PARKED:
-        return found
-    if shape is not None and Agreement.DISAGREE in shape.conflicts.values():
-        label = next(label for label, value in shape.conflicts.items() if value is Agreement.DISAGREE)
-        names = label.replace("->", "` and `")
-        step = NextStep("Decide which of the two is right, and write it to both.", None, False)
-        return Diagnosis("conflict", f"`{names}` are both present and differ.", (step, again))
-    if shape is not None and any(v.reading is Reading.MALFORMED for v in shape.versions.values()):
-        key = next(key for key, v in shape.versions.items() if v.reading is Reading.MALFORMED)
-        step = NextStep("Write the version as a number, or fix what writes it.", None, True)
-        return Diagnosis("bad_version", f"`{key}` is no number from 0 to 9999.", (step, again))
-    old = [m.name for m in mentions if m.disposition in ("holds_old_field", "old_version")]
-    if old and facts.condition in (Condition.SETTLED, Condition.PRESUMED_SETTLED):
-        step = NextStep("Migrate its state, or finish it with code that still knows the old form.", None, True)
-        return Diagnosis(
-            "unmigrated", f"Nothing waits, but it is in the old form that `{old[0]}` removes.", (step, again)
-        )
-    return found
-
-
-_CONDITIONS: dict[Condition, tuple[str, tuple[NextStep, ...]]] = {
-    Condition.GONE: (
-        "The server says that this thread does not exist any more. Below is what was last known.",
-        (NextStep("Check whether it was deleted on purpose, or the server's store was changed.", None, True),),
-    ),
-    Condition.GRAPH_MISSING: (
-        "Its graph is not deployed, so nobody can go on with it.",
-        (NextStep("Deploy the graph again; the thread is untouched.", None, True),),
-    ),
-    Condition.UNREADABLE: (
-        "Its state cannot be read under the deployed graph: most likely the state schema became stricter.",
-        (NextStep("Loosen the schema so that the old state is valid.", None, True),),
-    ),
-    Condition.UNREAD: (
-        "Its state was not read yet, or cannot be trusted as current.",
-        (NextStep("Wait for the next poll.", "drainboard poll", True),),
-    ),
-    Condition.RUNNING: ("A run is active{where}.", (NextStep("Wait until it stops.", None, True),)),
-    Condition.SCHEDULED: ("A run is waiting to start.", (NextStep("Wait, or cancel the run.", None, True),)),
-    Condition.NEVER_RAN: ("It was created and never ran.", ()),
-    Condition.UNPLACED: (
-        "Its row says that it failed or waits, but nothing is pending and no node can be named.",
-        (NextStep("Look at its last run in the server's log: it may have been refused.", None, True),),
-    ),
-    Condition.FAILED: (
-        "It failed{where} and goes on there when it is retried.",
-        (NextStep("Fix the cause, then run it again without input: it repeats the failed step.", None, False),),
-    ),
-    Condition.PARKED: (
-        "It waits{where}.",
-        (NextStep("Whoever answers it should do so; the answer goes on from here.", None, False),),
-    ),
-    Condition.HALF_STEP: (
-        "A parallel step is half done: finished parts wait to be applied.",
-        (NextStep("Run it again without input, so that the step ends.", None, True),),
-    ),
-    Condition.PRESUMED_SETTLED: ("It is idle; its head was not looked at since it last moved.", ()),
-    Condition.SETTLED: ("Nothing is pending.", ()),
-}
-
-
-def _stranded(where: str, again: NextStep) -> Diagnosis:
-    sentence = f"It waits{where}, but the deployed graph does not schedule that. Its interrupt is intact."
-    return Diagnosis("stranded", sentence, (*_put_back(), again))
-
-
-def _put_back() -> tuple[NextStep, ...]:
-    return (
-        NextStep("Put the node back and deploy: the thread waits there again.", None, True),
-        NextStep("Or finish it on the old revision.", None, False),
-        NextStep("Do not answer it now: the run would succeed and the answer would be lost.", None, False),
-    )
-
-
-def _where(pending: tuple[PendingEvidence, ...]) -> str:
-    nodes = sorted({found.node for found in pending})
-    return f" at {', '.join(f'`{node}`' for node in nodes)}" if nodes else ""
-
-
-# -- Markdown ------------------------------------------------------------------------------------------------------
-
-
-def to_markdown(evidence: Evidence, now: datetime) -> str:
-    """The report to paste into a ticket."""
-    raw = to_jsonable(evidence)
-    lines = [
-        f"## Thread `{evidence.thread_id}`",
-        "",
-        f"**{evidence.diagnosis.sentence}**",
-        "",
-        *(f"{index}. {_step(step)}" for index, step in enumerate(evidence.diagnosis.next_steps, 1)),
-        "",
-        *_table(["", ""], [[key, _cell(raw[key])] for key in _SUMMARY if raw.get(key) is not None]),
-    ]
-    if evidence.pending:
-        rows = [
-            [f"`{p.node}`", str(p.tasks), p.cause, _yes(p.deployed), p.source.replace("_", " ")]
-            for p in evidence.pending
-        ]
-        lines += ["", "### Where", "", *_table(["node", "tasks", "cause", "deployed", "known from"], rows)]
-    if evidence.fields:
-        rows = [[f"`{name}`", f.row or "?", f.state or "?", f.kind or ""] for name, f in evidence.fields.items()]
-        lines += ["", "### Fields", "", *_table(["field", "row", "state", "kind"], rows)]
-    if evidence.drains:
-        rows = [[f"`{drain.name}`", drain.disposition.replace("_", " ")] for drain in evidence.drains]
-        lines += ["", "### Drains", "", *_table(["drain", "this thread"], rows)]
-    source = evidence.provenance
-    lines += [
-        "",
-        f"_{evidence.schema}, {source.source}, read {_cell(to_jsonable(source.read_at))}, "
-        f"written {_cell(to_jsonable(now))} by Drainboard {source.drainboard_version}. No state values._",
-        "",
-    ]
-    return "\n".join(lines)
-
-
-_SUMMARY = ("deployment", "environment", "graph_id", "assistant_id", "status", "condition", "created_at", "updated_at")
-
-
-def _step(step: NextStep) -> str:
-    command = f" `{step.command}`" if step.command else ""
-    return f"{step.text}{command} ({'safe' if step.safe_to_repeat else 'not safe'} to repeat)"
-
-
-def _table(head: list[str], rows: list[list[str]]) -> list[str]:
-    return [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
-
-
-def _cell(value: object) -> str:
-    return "" if value is None else str(value).replace("|", "\\|")
-
-
-def _yes(value: bool | None) -> str:
-    return "?" if value is None else "yes" if value else "no"

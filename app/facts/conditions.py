@@ -94,6 +94,22 @@ def judge_state(
     return Judgement(_resting(row, state, missing), leaves)
 
 
+def with_causes(
+    leaves: tuple[Leaf, ...], row: RowFacts, state: StateFacts, last_run: RunFacts | None
+) -> tuple[Leaf, ...]:
+    """Leaves whose cause neither row nor state tells, with what the thread's newest run tells: one that was cancelled ends as
+    ``interrupted``, one that met a breakpoint as ``success``."""
+    if last_run is None or row.status is not Status.INTERRUPTED or state.source != "loop":
+        return leaves
+    cause = {"interrupted": Cause.CANCELLED, "success": Cause.STATIC}.get(last_run.status, Cause.UNKNOWN)
+    return tuple(
+        replace(leaf, cause=cause)
+        if leaf.cause is Cause.UNKNOWN and leaf.error_class is None and leaf.source is LeafSource.STATE
+        else leaf
+        for leaf in leaves
+    )
+
+
 def _busy(
     state: StateFacts, runs: tuple[RunFacts, ...] | None, stuck_after: timedelta, now: datetime
 ) -> Judgement | None:

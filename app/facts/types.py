@@ -238,7 +238,7 @@ class StateFailure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """One active run of a thread (``runs.list``): status pending or running, and how it writes checkpoints.
+    """One run of a thread (``runs.list``): its status, pending or running while it is active, and how it writes checkpoints.
 
     ``durability`` None: nobody knows, or it was told where to go, so that the node it begins with shows nowhere.
     """
@@ -312,7 +312,8 @@ class ThreadFacts:
     ``state_read_at`` belong to the row as it is now; they are dropped when the row moves. ``revision_id`` is the graph
     revision that the state was read under (None: the graph changed meanwhile, or nobody knows). ``failures`` counts
     polls in a row in which the state call failed in the same lasting way. ``departed`` are the leaves that this reading
-    found to have left.
+    found to have left. ``runs`` are the active ones and ``last_run`` the newest of all, where somebody asked; the latter, and
+    ``expires_at`` (when the server deletes the thread), are not remembered.
     """
 
     row: RowFacts
@@ -330,3 +331,10 @@ class ThreadFacts:
     gone_at: datetime | None = None
     departed: tuple[Departed, ...] = ()
     head_graph: str | None = None
+    last_run: RunFacts | None = None
+    expires_at: datetime | None = None
+
+    @property
+    def is_ghost(self) -> bool:
+        """Whether the row says busy and no run is active."""
+        return self.row.status is Status.BUSY and self.runs == ()

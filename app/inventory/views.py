@@ -346,8 +346,9 @@ class Evidence:
     conflicts: Mapping[str, str] | None = None
     state_version: VersionReading | None = None
     departures: tuple[Mapping[str, str | None], ...] | None = None
-    last_run: Mapping[str, str] | None = None
-    deploys: tuple[Mapping[str, str], ...] | None = None
+    last_run: Mapping[str, str | None] | None = None
+    deploys: tuple[Mapping[str, str | None], ...] | None = None
+    lineage: tuple[CheckpointEvidence, ...] | None = None
     traces: Mapping[str, str] | None = None
     index: Mapping[str, bool] | None = None
     drains: tuple[DrainMention, ...] = ()

@@ -3,6 +3,7 @@
 import re
 import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,12 +13,13 @@ from app.clock import utc_now
 from app.drains.answers import Answer, BlockingThread
 from app.drains.evidence import Background, not_found, report
 from app.errors import BadRequest, NotFound
-from app.facts.types import Condition, ThreadFacts
+from app.facts.types import CheckpointFacts, Condition, ThreadFacts
 from app.inventory import deploys, reads
+from app.inventory.current import current_of
 from app.inventory.db import head_revision
 from app.inventory.freshness import read_polls, threads_source
 from app.inventory.reads import Filters
-from app.inventory.revisions import current_of, list_drawings
+from app.inventory.revisions import list_drawings
 from app.inventory.views import (
     Alarm,
     DeploymentStatus,
@@ -37,6 +39,9 @@ from app.sources.agent_server.client import without_secrets
 from app.version import VERSION
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}")
+
+LAST_DEPLOYS = 100
+LAST_CHECKPOINTS = 50
 
 
 class Dashboard:
@@ -180,34 +185,32 @@ class Dashboard:
                 drainboard_version=VERSION,
                 live=live,
                 observations=await reads.list_observations(connection, row.id, thread_id, limit=50),
+                current=current_of(revisions, await list_drawings(connection, row.id)),
+                deploys=(await deploys.list_deploys(connection, row.id, name, cursor=None, limit=LAST_DEPLOYS))[0],
             )
-        known = found[0] if found else None
-        facts = await self._read_now(settings, row.id, thread_id, known, background) if live else known
+        facts = found[0] if found else None
+        if live:
+            facts, lineage = await self._read_now(settings, thread_id, facts, background)
+            background = replace(background, lineage=lineage)
         return not_found(thread_id, background) if facts is None else report(facts, mentions, background)
 
     async def _read_now(
-        self,
-        settings: DeploymentSettings,
-        deployment_id: int,
-        thread_id: str,
-        known: ThreadFacts | None,
-        background: Background,
-    ) -> ThreadFacts | None:
-        """The thread as the server has it this moment. Nothing is stored: the next poll does that."""
+        self, settings: DeploymentSettings, thread_id: str, known: ThreadFacts | None, background: Background
+    ) -> tuple[ThreadFacts | None, tuple[CheckpointFacts, ...] | None]:
+        """The thread as the server has it this moment, and its last checkpoints. Nothing is stored: the next poll does that."""
         server = await self._runtime.server(settings.name)
         row = await server.thread(thread_id)
         if row is None:
-            return known
-        async with self._runtime.store.database.read() as connection:
-            drawings = await list_drawings(connection, deployment_id)
+            now = utc_now()
+            return (replace(known, condition=Condition.GONE, stuck=False, seen_at=now) if known else None), None
         readings = Readings(
             server=server,
             revisions=background.revisions,
-            current=current_of(background.revisions.values(), drawings),
+            current=background.current or current_of((), ()),
             candidates={node for found in background.revisions.values() for node in found.nodes},
             stuck_after=settings.stuck_after,
         )
-        return await readings.read(row, known, with_runs=True, with_storage=True)
+        return await readings.read_closely(row, known), await server.lineage(thread_id, limit=LAST_CHECKPOINTS)
 
     # -- drains --------------------------------------------------------------------------------------------------
 

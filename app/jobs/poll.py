@@ -23,8 +23,9 @@ from app.errors import SourceError, StoreError, Throttled
 from app.facts.topology import UNREADABLE
 from app.facts.types import Condition, RowFacts, ThreadFacts
 from app.inventory import deploys, reads, tables, writes
+from app.inventory.current import current_of
 from app.inventory.encode import is_dealt_with
-from app.inventory.revisions import current_of, keep_drawings, keep_revisions, list_drawings
+from app.inventory.revisions import keep_drawings, keep_revisions, list_drawings
 from app.inventory.store import Store
 from app.inventory.views import Drawing, PollSummary, RevisionSummary
 from app.jobs.deployed import MAX_NEW_DRAWINGS, draw_all, drawings_of, looks_the_same, restarted, unchanged

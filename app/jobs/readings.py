@@ -19,6 +19,7 @@ from app.facts.conditions import (
     may_hold_work,
     moved_without_writing,
     waits_no_more,
+    with_causes,
 )
 from app.facts.departures import Circumstances, judge_departure
 from app.facts.topology import prefixes
@@ -34,7 +35,7 @@ from app.facts.types import (
     Status,
     ThreadFacts,
 )
-from app.inventory.revisions import Current
+from app.inventory.current import Current
 from app.inventory.views import RevisionSummary
 from app.sources.agent_server.client import AgentServer
 
@@ -100,7 +101,7 @@ class Readings:
             known = None  # the same id, another thread
         self.wanted += 1
         self.touched.add(row.thread_id)
-        runs = await self.server.runs(row.thread_id) if with_runs and row.status is Status.BUSY else None
+        runs = await self.server.runs(row.thread_id) if self._asks_for_runs(row, with_runs) else None
         read_at = utc_now()
         state = await self.server.state(row.thread_id)
         self.done += 1
@@ -146,6 +147,21 @@ class Readings:
         storage = await self.server.storage(known.row.thread_id)
         self.done += 1
         return replace(known, storage=storage or known.storage, seen_at=utc_now(), departed=())
+
+    def _asks_for_runs(self, row: RowFacts, with_runs: bool) -> bool:
+        """Whether the active runs must be asked for: where it matters, and of a thread that has been busy for so long that it
+        is stuck, or that no run is there at all."""
+        if row.status is not Status.BUSY:
+            return False
+        return with_runs or utc_now() - row.updated_at > self.stuck_after
+
+    async def read_closely(self, row: RowFacts, known: ThreadFacts | None) -> ThreadFacts:
+        """A thread with everything that can be asked of it: for a person who looks at it."""
+        facts = await self.read(row, known, with_runs=True, with_storage=True)
+        last_run = await self.server.last_run(row.thread_id)
+        expires_at = await self.server.expires_at(row.thread_id)
+        leaves = with_causes(facts.leaves, row, facts.state, last_run) if facts.state is not None else facts.leaves
+        return replace(facts, leaves=leaves, last_run=last_run, expires_at=expires_at)
 
     async def _judge_departures(
         self, row: RowFacts, state: StateFacts, known: ThreadFacts | None, judged: Judgement

@@ -27,8 +27,10 @@ from app.sources.agent_server.reduce import (
     reduce_drawing,
     reduce_durability,
     reduce_ended,
+    reduce_expiry,
     reduce_graph,
     reduce_history,
+    reduce_last_run,
     reduce_row,
     reduce_runs,
     reduce_state,
@@ -297,12 +299,34 @@ class AgentServer:
         except (_Refused, _Passing, _Nonsense, Malformed):
             return None
 
-    async def history(self, thread_id: str, *, ns: str, down_to: str) -> tuple[CheckpointFacts, ...] | None:
-        """Checkpoints of a namespace, newest first, down to one of them if it is within 200; None when the server would
+    async def last_run(self, thread_id: str) -> RunFacts | None:
+        """The newest run of a thread, whatever its status; None when there is none or the server would not say."""
+        fields: list[Any] = ["run_id", "status", "created_at", "kwargs"]
+        try:
+            return reduce_last_run(await self._ask(lambda: self._client.runs.list(thread_id, limit=1, select=fields)))
+        except (_Refused, _Passing, _Nonsense, Malformed):
+            return None
+
+    async def expires_at(self, thread_id: str) -> datetime | None:
+        """When the server deletes a thread by itself; None when it never does or would not say."""
+        params = {"include": "ttl"}
+        try:
+            return reduce_expiry(await self._ask(lambda: self._client.http.get(f"/threads/{thread_id}", params=params)))
+        except (_Refused, _Passing, _Nonsense, Malformed):
+            return None
+
+    async def lineage(self, thread_id: str, *, limit: int) -> tuple[CheckpointFacts, ...] | None:
+        """The newest checkpoints of a thread's root; None when the server would not say."""
+        return await self.history(thread_id, ns="", down_to="", limit=limit)
+
+    async def history(
+        self, thread_id: str, *, ns: str, down_to: str, limit: int = MAX_HISTORY
+    ) -> tuple[CheckpointFacts, ...] | None:
+        """Checkpoints of a namespace, newest first, down to one of them if it is within the limit; None when the server would
         not say. An answer may carry whole values, which are dropped at once; pages are small for that reason."""
         found: list[CheckpointFacts] = []
         try:
-            while len(found) < MAX_HISTORY:
+            while len(found) < limit:
                 body: dict[str, Any] = {"limit": HISTORY_PAGE}
                 body |= {"checkpoint": {"checkpoint_ns": ns}} if ns else {}
                 body |= {"before": {"configurable": {"checkpoint_id": found[-1].id}}} if found else {}

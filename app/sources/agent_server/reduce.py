@@ -32,6 +32,7 @@ _CANCELLED = "CancelledError"
 _SENDS = "__pregel_tasks"
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _PLUMBING = re.compile(r"^(__|branch:|join:)")
+_RUN_STATUSES = frozenset({"pending", "running", "error", "success", "timeout", "interrupted"})
 MAX_METADATA = 200
 
 
@@ -128,21 +129,34 @@ def reduce_runs(raw: object) -> tuple[RunFacts, ...]:
 
     A run that was told where to go begins with a node that no view shows, whatever its durability: None then.
     """
-    runs = []
-    for item in _list(raw, "runs"):
-        run = _mapping(item, "run")
-        if run.get("status") in ("pending", "running"):
-            kwargs = run.get("kwargs")
-            durability = kwargs.get("durability") if isinstance(kwargs, Mapping) and not _goes(kwargs) else None
-            runs.append(
-                RunFacts(
-                    run_id=_text(run.get("run_id"), "run_id"),
-                    status=run["status"],
-                    created_at=_time(run.get("created_at"), "run created_at"),
-                    durability=durability if durability in ("sync", "async", "exit") else None,
-                )
-            )
-    return tuple(runs)
+    runs = [_mapping(item, "run") for item in _list(raw, "runs")]
+    return tuple(_run(run, run["status"]) for run in runs if run.get("status") in ("pending", "running"))
+
+
+def reduce_last_run(raw: object) -> RunFacts | None:
+    """The first of ``runs.list``, which lists the newest first; its status in the server's own words only."""
+    runs = [_mapping(item, "run") for item in _list(raw, "runs")]
+    if not runs:
+        return None
+    status = runs[0].get("status")
+    return _run(runs[0], status if isinstance(status, str) and status in _RUN_STATUSES else "unknown")
+
+
+def _run(run: Mapping[str, Any], status: str) -> RunFacts:
+    kwargs = run.get("kwargs")
+    durability = kwargs.get("durability") if isinstance(kwargs, Mapping) and not _goes(kwargs) else None
+    return RunFacts(
+        run_id=_text(run.get("run_id"), "run_id"),
+        status=status,
+        created_at=_time(run.get("created_at"), "run created_at"),
+        durability=durability if durability in ("sync", "async", "exit") else None,
+    )
+
+
+def reduce_expiry(raw: object) -> datetime | None:
+    """When a thread expires, from ``GET /threads/{id}?include=ttl``."""
+    ttl = _mapping(raw, "thread row").get("ttl")
+    return _maybe_time(ttl.get("expires_at")) if isinstance(ttl, Mapping) else None
 
 
 def _goes(kwargs: Mapping[str, Any]) -> bool:
