@@ -312,7 +312,7 @@ async def mark_seen(
 
 
 async def mark_gone(
-    connection: AsyncConnection, deployment_id: int, thread_ids: Sequence[str], *, now: datetime
+    connection: AsyncConnection, deployment_id: int, thread_ids: Sequence[str], *, poll_id: int, now: datetime
 ) -> None:
     """Threads that the server says do not exist. What was known of them stays, and whether they were waiting."""
     table = tables.thread
@@ -336,7 +336,7 @@ async def mark_gone(
                 leaves.c.thread_id.in_(thread_ids[start : start + 500]),
                 leaves.c.left_at.is_(None),
             )
-            .values(left_at=now, departure=Departure.DELETED.value)
+            .values(left_at=now, left_poll_id=poll_id, departure=Departure.DELETED.value)
         )
 
 

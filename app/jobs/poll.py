@@ -462,7 +462,7 @@ class Poller:
             hidden += len(there)
             await self._take_in(poll, readings, there, thorough=False)
             async with self._writing() as connection:
-                await writes.mark_gone(connection, poll.deployment_id, missing, now=utc_now())
+                await writes.mark_gone(connection, poll.deployment_id, missing, poll_id=poll.id, now=utc_now())
         hidden += await self._missing_canaries(poll)
         if hidden:
             poll.alarms["canary_missing"] = (

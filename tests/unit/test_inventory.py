@@ -242,7 +242,7 @@ async def test_a_large_step_and_many_interrupts_are_kept(inventory: Inventory) -
 async def test_a_tombstone_keeps_its_facts_and_counts_only_as_gone(inventory: Inventory) -> None:
     await inventory.keep(*ZOO)
     async with inventory.database.write() as connection:
-        await writes.mark_gone(connection, inventory.deployment_id, [uuid_of(4)], now=NOW)
+        await writes.mark_gone(connection, inventory.deployment_id, [uuid_of(4)], poll_id=inventory.poll_id, now=NOW)
     async with inventory.database.read() as connection:
         known = await reads.known_threads(connection, inventory.fresh(), [uuid_of(4)])
         assert known[uuid_of(4)] == replace(ZOO[3], condition=Condition.GONE, gone_at=NOW)
