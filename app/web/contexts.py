@@ -27,6 +27,7 @@ from app.web.deploys import Said
 from app.web.filters import Chip, Facet, ThreadQuery
 from app.web.forms import Form
 from app.web.graph_picture import GraphPicture, NodeTotals
+from app.web.timeline import Moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,7 @@ class EvidencePage:
     deployment: DeploymentStatus
     evidence: Evidence
     live: bool
+    timeline: tuple[Moment, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ def markdown_path(deployment: str, thread_id: str) -> str:
     return f"{API}{thread_path(deployment, thread_id)}/evidence?format=markdown"
 
 
-def deploy_path(deployment: str, deploy: int, fate: str | None = None, cursor: str | None = None) -> str:
+def deploy_path(deployment: str, deploy: int | str, fate: str | None = None, cursor: str | None = None) -> str:
     """What a deploy did, and the threads that it met."""
     given = {key: (value,) for key, value in {"fate": fate, "cursor": cursor}.items() if value is not None}
     return f"{deployment_path(deployment)}/deploys/{deploy}" + (query(given) + "#threads" if given else "")

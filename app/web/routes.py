@@ -25,6 +25,7 @@ from app.web.filters import ThreadQuery, chips, facets, field_facets, read_query
 from app.web.forms import Form
 from app.web.graph_picture import MARKS, GraphPicture, NodeTotals, draw_deployment, shares_names
 from app.web.render import Pages, is_partial
+from app.web.timeline import timeline
 
 FIRST_THREADS = 20
 PAGE_OF_THREADS = 50
@@ -141,7 +142,7 @@ async def thread(request: Request, name: str, thread_id: str, data: Data, live: 
         register: Register = request.app.state.register
         by = By("browser", utc_now())
         await register.opened(name, evidence.thread_id, by, live=live, found=evidence.found)
-    page = EvidencePage(deployment=status, evidence=evidence, live=live)
+    page = EvidencePage(deployment=status, evidence=evidence, live=live, timeline=timeline(evidence))
     return _respond(request, page, status=200 if evidence.found else 404)
 
 
