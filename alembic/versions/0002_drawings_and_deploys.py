@@ -1,7 +1,7 @@
 """drawings by configuration, deploys as things
 
 Revision ID: 0002
-Revises: 0003
+Revises: 0001
 """
 
 import sqlalchemy as sa
@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = '0002'
-down_revision = '0003'
+down_revision = '0001'
 branch_labels = None
 depends_on = None
 

@@ -1,7 +1,7 @@
 """drain versions, waivers, acknowledgements, attestations, activity; removals per node
 
 Revision ID: 0003
-Revises: 0001
+Revises: 0002
 """
 
 from datetime import UTC
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = '0003'
-down_revision = '0001'
+down_revision = '0002'
 branch_labels = None
 depends_on = None
 
