@@ -22,6 +22,7 @@ class GreenNeed:
     ``recheck``: threads whose settled heads a sweep may read again with what is left of its budget, since deleting a run
     changes a head without moving its row. ``storage``: threads whose stored channels were not read since they moved.
     ``stored_again``: threads that nothing but their storage holds against the drain; deleting a run empties it unseen.
+    ``counted``: all threads that the drain counts, to read again where no row tells that a state changed.
     """
 
     idle_heads: ColumnElement[bool] | None = None
@@ -29,6 +30,7 @@ class GreenNeed:
     busy: ColumnElement[bool] | None = None
     storage: ColumnElement[bool] | None = None
     stored_again: ColumnElement[bool] | None = None
+    counted: ColumnElement[bool] | None = None
 
 
 def green_need(look: Look) -> GreenNeed:
@@ -42,9 +44,13 @@ def green_need(look: Look) -> GreenNeed:
         seen = [found.id for found in look.revisions]
         idle = and_(alive, reads.is_unverified_idle(seen))
         storage = _unread_storage(look) if erases else None
-        return GreenNeed(idle_heads=idle, busy=_busy(look), storage=storage)
+        return GreenNeed(idle_heads=idle, busy=_busy(look), storage=storage, counted=alive)
     return GreenNeed(
-        idle_heads=_idle_heads(look), recheck=_recheck(look), busy=_busy(look), storage=_storage(look, erases=erases)
+        idle_heads=_idle_heads(look),
+        recheck=_recheck(look),
+        busy=_busy(look),
+        storage=_storage(look, erases=erases),
+        counted=or_(alive, elsewhere(look)),
     )
 
 

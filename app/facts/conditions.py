@@ -43,7 +43,15 @@ def may_hold_work(row: RowFacts, known: ThreadFacts | None) -> bool:
     """Whether only the state can say what a thread is doing: not idle, or idle in a way that has hidden work before."""
     if row.status is not Status.IDLE or row.shape is None or row.interrupts or row.error_class is not None:
         return True
+    if is_mute(row):
+        return True
     return known is not None and bool(known.leaves)
+
+
+def is_mute(row: RowFacts) -> bool:
+    """Whether a row does not say when its state changed. On such a server (Aegra, old ones) an idle thread may wait at a
+    breakpoint, and an update of the state does not move the row: only the state tells, and only for the moment."""
+    return row.state_updated_at is None
 
 
 def judge_unread(row: RowFacts, known: ThreadFacts | None) -> Judgement:
@@ -208,6 +216,8 @@ def _went_past(row: RowFacts, known: ThreadFacts | None) -> bool:
 
 def waits_no_more(row: RowFacts) -> bool:
     """Whether the row says that nobody has to act: idle, without an interrupt or an error."""
+    if is_mute(row):
+        return False
     return row.status is Status.IDLE and not row.interrupts and row.error_class is None
 
 

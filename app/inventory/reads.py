@@ -306,6 +306,16 @@ def vanished_since(when: datetime) -> ColumnElement[bool]:
     return and_(_thread.c.condition == Condition.GONE.value, _thread.c.was_waiting, _thread.c.gone_at >= when)
 
 
+def has_mute_row() -> ColumnElement[bool]:
+    """Threads whose row does not say when their state changed: one that did not move proves nothing."""
+    return _thread.c.state_updated_at.is_(None)
+
+
+def is_read_before(when: datetime) -> ColumnElement[bool]:
+    """Threads that are there and whose state was last read before then."""
+    return and_(_thread.c.condition != Condition.GONE.value, _thread.c.state_read_at < when)
+
+
 def is_settled_before(when: datetime) -> ColumnElement[bool]:
     """Settled threads whose head was last read before then."""
     return and_(_thread.c.condition == Condition.SETTLED.value, _thread.c.state_read_at < when)

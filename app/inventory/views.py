@@ -165,7 +165,8 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True)
 class DeploymentStatus:
-    """One deployment at a glance. ``capabilities`` maps a capability of the server to whether it has it."""
+    """One deployment at a glance. ``capabilities`` maps an ability of the server to whether it was seen to have it (None: not
+    seen yet), ``capability_notes`` those that are missing to what that means for verdicts."""
 
     name: str
     environment: str | None
@@ -184,6 +185,7 @@ class DeploymentStatus:
     alarms: tuple[Alarm, ...]
     unverified_idle: int
     requests_per_minute: int
+    capability_notes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

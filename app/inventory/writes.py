@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Table, and_, case, delete, false, func, insert, or_, select, true, update
+from sqlalchemy import ColumnElement, Table, and_, case, delete, false, func, insert, or_, select, true, update
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -348,6 +348,16 @@ async def distrust_readings(connection: AsyncConnection, deployment_id: int, *, 
         .where(table.c.deployment_id == deployment_id, table.c.state_read_at >= since)
         .values(revision_id=None)
     )
+
+
+async def distrust_older_readings(connection: AsyncConnection, deployment_id: int, where: ColumnElement[bool]) -> None:
+    """What was read of these threads may have changed since, and no row would tell: it counts under no revision, and what
+    the row had of fields counts no more."""
+    table = tables.thread
+    those = and_(table.c.deployment_id == deployment_id, where)
+    never = and_(those, table.c.condition == Condition.NEVER_RAN.value)
+    await connection.execute(update(table).where(never).values(condition=Condition.UNREAD.value))
+    await connection.execute(update(table).where(those).values(revision_id=None, row_shape_id=None))
 
 
 # -- alarms --------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from app.clock import utc_now
 from app.drains.answers import Answer, BlockingThread
 from app.drains.evidence import Background, not_found, report
 from app.errors import BadRequest, NotFound
+from app.facts.capabilities import notes
 from app.facts.types import CheckpointFacts, Condition, ThreadFacts
 from app.inventory import deploys, reads
 from app.inventory.current import current_of
@@ -86,6 +87,7 @@ class Dashboard:
                 alarms=await reads.list_alarms(connection, row.id, name),
                 unverified_idle=conditions.get(Condition.PRESUMED_SETTLED.value, 0),
                 requests_per_minute=settings.requests_per_minute,
+                capability_notes=notes(row.capabilities),
             )
 
     async def alarms(self) -> tuple[Alarm, ...]:

@@ -1,18 +1,25 @@
 """Going through all rows of a server without missing one, although the list moves underneath. Requests only.
 
+A server may refuse an order, ignore it, or have its own idea of it (a database sorts text by its locale). So the order is
+checked on every page, and where it does not hold another one is tried: by id, by creation, by change.
+
 Paging is by offset, and offsets shift when a thread is deleted. So every page overlaps the one before: a page that does
 not begin with something already seen may have skipped rows, and the walk steps back until it does. A short page is not
 the end, since servers cap pages: the end is where nothing follows. A walk that gets nowhere stops, and says so.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from typing import Literal
 
 from app.facts.types import RowFacts
-from app.sources.agent_server.client import AgentServer, RowPage, SortBy
+from app.sources.agent_server.client import AgentServer, RowPage, SortRefused
+from app.sources.agent_server.observed import SortBy
 
+ByTime = Literal["created_at", "updated_at"]
 LEAST_PAGE = 2
 MOST_ROWS = 1000  # that a server sends on a page
 LEAST_PATIENCE = 64
@@ -47,6 +54,11 @@ class Walk:
         self.seen += count
         self.idle, self.reached = 0, offset
 
+    def take_over(self, attempt: "Walk") -> None:
+        """What another walk, which went to its end, has seen."""
+        self.seen, self.malformed = attempt.seen, attempt.malformed
+        self.newest, self.reasons = attempt.newest, attempt.reasons
+
     def is_stuck(self, size: int) -> bool:
         """Whether it is of no use to go on: nothing new for longer than any step back explains."""
         if self.idle <= LEAST_PATIENCE + 2 * self.reached // max(1, size):
@@ -56,7 +68,62 @@ class Walk:
         return True
 
 
-async def by_thread_id(server: AgentServer, walk: Walk, *, page_size: int) -> AsyncIterator[tuple[RowFacts, ...]]:
+async def everything(server: AgentServer, walk: Walk, *, page_size: int) -> AsyncGenerator[tuple[RowFacts, ...]]:
+    """Every row, in the first order that the server keeps; a row may come again when a second order had to be tried."""
+    for go in (by_thread_id, by_creation, partial(by_change, down_to=None)):
+        attempt = Walk()
+        try:
+            async with aclosing(go(server, attempt, page_size=page_size)) as pages:
+                async for rows in pages:
+                    if "order_unknown" in attempt.reasons:
+                        break
+                    yield rows
+        except SortRefused:
+            attempt.reasons.add("order_unknown")
+        if "order_unknown" not in attempt.reasons:
+            walk.take_over(attempt)
+            return
+    async for rows in _whatever_comes(server, walk, page_size=page_size):
+        yield rows
+
+
+async def changed(
+    server: AgentServer, walk: Walk, *, page_size: int, down_to: datetime | None, sorts: bool
+) -> AsyncGenerator[tuple[RowFacts, ...]]:
+    """Rows that changed at or after ``down_to``; every row where the server does not sort by change.
+
+    ``sorts``: the server was seen to sort as asked. One that always lists the newest thread first looks sorted by change
+    until an old thread changes, and stopping at ``down_to`` would hide that one.
+    """
+    if sorts:
+        attempt = Walk()
+        try:
+            async with aclosing(by_change(server, attempt, page_size=page_size, down_to=down_to)) as pages:
+                async for rows in pages:
+                    yield rows
+        except SortRefused:
+            attempt.reasons.add("order_unknown")
+        if "order_unknown" not in attempt.reasons:
+            walk.take_over(attempt)
+            return
+    oldest: datetime | None = None
+    async for rows in everything(server, walk, page_size=page_size):
+        oldest = min(row.updated_at for row in rows) if oldest is None else min(oldest, *(r.updated_at for r in rows))
+        yield rows
+    walk.newest = down_to or oldest  # what changed later may have been passed before it did
+
+
+async def _whatever_comes(server: AgentServer, walk: Walk, *, page_size: int) -> AsyncIterator[tuple[RowFacts, ...]]:
+    """What can be seen of a list that keeps to no order; it proves nothing."""
+    walk.reasons.add("order_unknown")
+    try:
+        async for rows in by_thread_id(server, walk, page_size=page_size):
+            yield rows
+    except SortRefused:
+        return
+
+
+async def by_thread_id(server: AgentServer, walk: Walk, *, page_size: int) -> AsyncGenerator[tuple[RowFacts, ...]]:
     """Every row in order of id, a page at a time, each row once."""
     limit, offset, last, overlap, largest = max(LEAST_PAGE, page_size), 0, "", 1, 0
     while True:
@@ -85,9 +152,17 @@ async def by_thread_id(server: AgentServer, walk: Walk, *, page_size: int) -> As
         offset += max(1, page.size - overlap)
 
 
+async def by_creation(server: AgentServer, walk: Walk, *, page_size: int) -> AsyncGenerator[tuple[RowFacts, ...]]:
+    """Every row, the newest first, each row once. When a thread was made never changes, so this order does as well as that
+    of ids; what is made meanwhile is at the top, for the next walk by change."""
+    turned = _Turned()
+    async for rows in _one_pass(server, walk, set(), turned, page_size=page_size, down_to=None, by="created_at"):
+        yield rows
+
+
 async def by_change(
     server: AgentServer, walk: Walk, *, page_size: int, down_to: datetime | None
-) -> AsyncIterator[tuple[RowFacts, ...]]:
+) -> AsyncGenerator[tuple[RowFacts, ...]]:
     """Rows that changed at or after ``down_to`` (None: all), newest change first, each row once.
 
     A row that moves to the top while pages are turned is in no later page: so the top is read again until nothing new has
@@ -131,16 +206,23 @@ async def _nothing_moved(server: AgentServer, turned: _Turned) -> bool:
 
 
 async def _one_pass(
-    server: AgentServer, walk: Walk, seen: set[str], turned: _Turned, *, page_size: int, down_to: datetime | None
-) -> AsyncIterator[tuple[RowFacts, ...]]:
+    server: AgentServer,
+    walk: Walk,
+    seen: set[str],
+    turned: _Turned,
+    *,
+    page_size: int,
+    down_to: datetime | None,
+    by: ByTime = "updated_at",
+) -> AsyncGenerator[tuple[RowFacts, ...]]:
     limit, offset, overlap, largest = max(LEAST_PAGE, page_size), 0, 1, 0
     passed: set[str] = set()
     while True:
-        page = await server.page(sort_by="updated_at", descending=True, offset=offset, limit=limit)
+        page = await server.page(sort_by=by, descending=True, offset=offset, limit=limit)
         walk.note(page)
         turned.note(page)
         largest = max(largest, page.size)
-        _check_order(walk, page)
+        _check_order(walk, page, by)
         if walk.is_stuck(page.size):
             return
         if offset > 0 and (not page.rows or page.rows[0].thread_id not in passed):
@@ -157,40 +239,43 @@ async def _one_pass(
         if fresh:
             yield fresh
         is_short = not new_here and page.size < max(1, largest)
-        if len(wanted) < len(page.rows) or (
-            is_short and await _nothing_follows(server, "updated_at", offset + page.size)
-        ):
+        if len(wanted) < len(page.rows) or (is_short and await _nothing_follows(server, by, offset + page.size)):
             break
-        if largest == 1 and await _is_alone(server, walk, "updated_at", partial(_is_in, passed)):
+        if largest == 1 and await _is_alone(server, walk, by, partial(_is_in, passed)):
             return
         overlap = 1
-        if _is_one_moment(page) and limit < MOST_ROWS and page.size >= limit:
+        if _is_one_moment(page, by) and limit < MOST_ROWS and page.size >= limit:
             limit = MOST_ROWS  # among equals a server promises no order, so have them all on one page if it can
             continue
-        turned.tied = turned.tied or _is_one_moment(page)
-        offset += _step(page)
+        turned.tied = turned.tied or _is_one_moment(page, by)
+        offset += _step(page, by)
     if turned.tied and not walk.malformed and len(passed) < offset + page.size:
         walk.reasons.add("order_unknown")
 
 
-def _check_order(walk: Walk, page: RowPage) -> None:
-    times = [row.updated_at for row in page.rows]
-    if walk.newest is None and times:
+def _check_order(walk: Walk, page: RowPage, by: ByTime) -> None:
+    times = _times(page, by)
+    if walk.newest is None and times and by == "updated_at":
         walk.newest = times[0]
     if times != sorted(times, reverse=True):
         walk.reasons.add("order_unknown")
 
 
-def _is_one_moment(page: RowPage) -> bool:
-    """Whether all rows of a page changed at the same moment."""
-    return len(page.rows) > 1 and page.rows[0].updated_at == page.rows[-1].updated_at
+def _times(page: RowPage, by: ByTime) -> list[datetime]:
+    return [row.created_at if by == "created_at" else row.updated_at for row in page.rows]
 
 
-def _step(page: RowPage) -> int:
+def _is_one_moment(page: RowPage, by: ByTime) -> bool:
+    """Whether all rows of a page changed, or were made, at the same moment."""
+    return len(page.rows) > 1 and len(set(_times(page, by))) == 1
+
+
+def _step(page: RowPage, by: ByTime) -> int:
     """How far to go on: so that the next page begins with the rows that changed at the same moment as the last one."""
-    if _is_one_moment(page) or not page.rows:
+    if _is_one_moment(page, by) or not page.rows:
         return max(1, page.size - 1)
-    return max(1, [row.updated_at for row in page.rows].index(page.rows[-1].updated_at))
+    times = _times(page, by)
+    return max(1, times.index(times[-1]))
 
 
 def _is_at_or_before(last: str, row: RowFacts) -> bool:
@@ -203,7 +288,7 @@ def _is_in(passed: set[str], row: RowFacts) -> bool:
 
 async def _nothing_follows(server: AgentServer, sort_by: SortBy, offset: int) -> bool:
     """Whether the list ends at an offset."""
-    page = await server.page(sort_by=sort_by, descending=sort_by == "updated_at", offset=offset, limit=1)
+    page = await server.page(sort_by=sort_by, descending=sort_by != "thread_id", offset=offset, limit=1)
     return page.size == 0
 
 
@@ -222,5 +307,5 @@ async def _is_alone(server: AgentServer, walk: Walk, sort_by: SortBy, is_seen: C
 
 async def _shows_one(server: AgentServer, sort_by: SortBy, is_seen: Callable[[RowFacts], bool]) -> bool:
     """Whether the first page has a single row, although two were asked for, and it was seen."""
-    two = await server.page(sort_by=sort_by, descending=sort_by == "updated_at", offset=0, limit=2)
+    two = await server.page(sort_by=sort_by, descending=sort_by != "thread_id", offset=0, limit=2)
     return two.size == 1 and all(is_seen(row) for row in two.rows)

@@ -20,6 +20,7 @@ from app.drains.needs import GreenNeed
 from app.drains.rounds import Round
 from app.drains.service import Drains
 from app.errors import SourceError, StoreError, Throttled
+from app.facts.capabilities import SHOWN
 from app.facts.topology import UNREADABLE
 from app.facts.types import Condition, RowFacts, ThreadFacts
 from app.inventory import deploys, reads, tables, writes
@@ -29,11 +30,12 @@ from app.inventory.revisions import keep_drawings, keep_revisions, list_drawings
 from app.inventory.store import Store
 from app.inventory.views import Drawing, PollSummary, RevisionSummary
 from app.jobs.deployed import MAX_NEW_DRAWINGS, draw_all, drawings_of, looks_the_same, restarted, unchanged
-from app.jobs.listing import Walk, by_change, by_thread_id
+from app.jobs.listing import Walk, changed, everything
 from app.jobs.readings import Readings, gather, moved, reads_the_same
 from app.logs import get_logger
 from app.settings import DeploymentSettings
-from app.sources.agent_server.client import STOPPED, AgentServer, Assistant, Deployed
+from app.sources.agent_server.client import STOPPED, AgentServer, Assistant, Deployed, SortRefused
+from app.sources.agent_server.probe import probe
 from app.sources.agent_server.reduce import Reading
 
 LEASE = timedelta(seconds=60)
@@ -80,6 +82,8 @@ class Poll:
     revision_held: bool = False  # the graphs were looked at again at the end, or nothing was read
     assistants: dict[str, str] = field(default_factory=dict)
     capabilities: dict[str, bool | str | None] = field(default_factory=dict)
+    sorts: bool = False  # the server was seen to list threads in the order that was asked for
+    sample: str | None = None  # a thread to try the server's routes with
 
     def miss(self, code: str) -> None:
         """Something was not seen: the poll is incomplete."""
@@ -88,7 +92,8 @@ class Poll:
 
 _REASONS = {
     "row_malformed": "A thread's row could not be understood; it was left out.",
-    "order_unknown": "The server does not list threads in the order that was asked for, so rows may have been skipped.",
+    "order_unknown": "The server lists threads in no order that holds from page to page (by id, creation or change), so rows "
+    "may have been skipped.",
     "list_stuck": "The server's list of threads did not come to an end, so rows may be missing.",
     "page_too_small": "The server sends one thread a page, so nothing shows that none was skipped.",
     "deployed_meanwhile": "A graph was deployed while states were read; the next sweep reads them again.",
@@ -129,7 +134,8 @@ class Poller:
             kind: Literal["sweep", "scan"] = "sweep" if sweep else "scan"
             poll_id = await writes.begin_poll(connection, deployment_id, kind=kind, now=now)
         watermark = row.watermark if row is not None else None
-        return Poll(poll_id, deployment_id, kind, now, watermark=watermark, began_from=watermark)
+        sorts = row is not None and row.capabilities.get("sort_by_thread_id") is True
+        return Poll(poll_id, deployment_id, kind, now, watermark=watermark, began_from=watermark, sorts=sorts)
 
     async def _guarded(self, poll: Poll) -> SourceError | StoreError | None:
         """Run the poll; a failure of the source is an outcome, and what was seen until then is kept."""
@@ -216,7 +222,8 @@ class Poller:
         return found
 
     def _capabilities(self, poll: Poll) -> dict[str, bool | str | None]:
-        return poll.capabilities | {"storage": self._server.has_storage, "count": self._server.has_count}
+        asked = {"storage": self._server.has_storage, "count": self._server.has_count}
+        return poll.capabilities | dict.fromkeys(SHOWN) | self._server.observed.found | asked
 
     # -- the round -----------------------------------------------------------------------------------------------
 
@@ -225,6 +232,7 @@ class Poller:
         poll.asked = True
         poll.assistants = dict(deployed.names)
         if poll.kind == "sweep":
+            self._server.look_anew()
             info = await self._server.info()
             poll.capabilities = {"version": info.version, "langgraph_version": info.langgraph_version}
         await self._notice_deploys(poll, deployed)
@@ -237,6 +245,7 @@ class Poller:
         await self._read_again(poll, readings)  # after a sweep's reconciling: what is read by id was not thereby listed
         for need in await self._drains.needs(poll.deployment_id, utc_now()):
             await self._read_for_green(poll, readings, need)
+            await self._read_what_no_row_tells(poll, readings, need)
         if readings.done:
             await self._check_no_deploy(poll, deployed)
         poll.revision_held = True
@@ -374,24 +383,36 @@ class Poller:
     # -- going through the threads -------------------------------------------------------------------------------
 
     async def _sweep(self, poll: Poll, readings: Readings) -> None:
-        first = await self._server.page(sort_by="updated_at", descending=True, offset=0, limit=1)
-        start = first.rows[0].updated_at if first.rows else None
+        start = await self._newest_change()
         poll.expected = await self._server.count()
         walk = Walk()
-        async for rows in by_thread_id(self._server, walk, page_size=self.settings.page_size):
+        async for rows in everything(self._server, walk, page_size=self.settings.page_size):
+            poll.sample = poll.sample or rows[0].thread_id
             await self._take_in(poll, readings, rows, thorough=True)
         poll.seen = walk.seen
+        poll.sorts = self._server.observed.found.get("sort_by_thread_id") is True
         await self._scan(poll, readings, down_to=start)
         await self._reconcile(poll, readings)
         await self._compare_counts(poll)
         await self._name_the_stranded(poll)
+        first_assistant = next(iter(readings.current.values())).assistant_id if readings.current else None
+        await probe(self._server, thread_id=poll.sample, assistant_id=first_assistant)
         for reason in walk.reasons:
             poll.miss(reason)
+
+    async def _newest_change(self) -> datetime | None:
+        """When a thread changed last; None when there is none, or the server does not say."""
+        try:
+            first = await self._server.page(sort_by="updated_at", descending=True, offset=0, limit=1)
+        except SortRefused:
+            return None
+        return first.rows[0].updated_at if first.rows else None
 
     async def _scan(self, poll: Poll, readings: Readings, *, down_to: datetime | None) -> None:
         walk = Walk()
         floor = down_to - OVERLAP if down_to is not None else None
-        async for rows in by_change(self._server, walk, page_size=self.settings.page_size, down_to=floor):
+        pages = changed(self._server, walk, page_size=self.settings.page_size, down_to=floor, sorts=poll.sorts)
+        async for rows in pages:
             await self._take_in(poll, readings, rows, thorough=False)
         if poll.kind == "scan":
             poll.seen = walk.seen
@@ -563,11 +584,29 @@ class Poller:
         async for known in self._by_condition(poll, where, limit=limit):
             await self._write(poll, readings, await gather(readings.read_storage(facts) for facts in known))
 
+    async def _read_what_no_row_tells(self, poll: Poll, readings: Readings, need: GreenNeed) -> None:
+        """Where rows do not say when a state changed, one that did not move proves nothing: read all again, the longest not
+        read first. What is beyond the budget is not known any more."""
+        if need.counted is None:
+            return
+        stale = and_(need.counted, reads.has_mute_row(), reads.is_read_before(poll.started_at))
+        async with self._store.database.read() as connection:
+            ids = await reads.list_oldest_readings(
+                connection, poll.deployment_id, where=stale, limit=self.settings.verify_idle_per_sweep
+            )
+        await self._read_ids(poll, readings, ids)
+        async with self._writing() as connection:
+            await writes.distrust_older_readings(connection, poll.deployment_id, stale)
+
     async def _recheck_settled(self, poll: Poll, readings: Readings, where: ColumnElement[bool], budget: int) -> None:
         """Read settled heads again, the longest not read first: deleting a run changes a head and moves no row."""
         stale = and_(where, reads.is_settled_before(poll.started_at))
         async with self._store.database.read() as connection:
             ids = await reads.list_oldest_readings(connection, poll.deployment_id, where=stale, limit=max(0, budget))
+        await self._read_ids(poll, readings, ids)
+
+    async def _read_ids(self, poll: Poll, readings: Readings, ids: Sequence[str]) -> None:
+        """Read the states of remembered threads, a batch at a time."""
         for start in range(0, len(ids), BATCH):
             async with self._store.database.read() as connection:
                 dictionaries = self._store.dictionaries(poll.deployment_id)

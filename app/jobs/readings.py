@@ -12,6 +12,7 @@ from app.facts.conditions import (
     Judgement,
     changed_at,
     explained,
+    is_mute,
     judge_failure,
     judge_state,
     judge_unread,
@@ -40,7 +41,8 @@ from app.inventory.views import RevisionSummary
 from app.sources.agent_server.client import AgentServer
 
 T = TypeVar("T")
-RESTS = frozenset({Condition.SETTLED, Condition.PARKED, Condition.FAILED})
+SETTLES = frozenset({Condition.SETTLED, Condition.PARKED, Condition.FAILED})
+RESTS = frozenset({Condition.SETTLED, Condition.NEVER_RAN, Condition.PARKED, Condition.FAILED, Condition.HALF_STEP})
 SURPRISES = frozenset({Condition.STRANDED, Condition.LOST, Condition.UNPLACED})
 
 
@@ -68,9 +70,9 @@ class Readings:
         if known.condition in (Condition.UNREAD, Condition.GONE):
             return may_hold_work(row, known) or known.condition is Condition.GONE
         if not thorough:
-            return False
+            return is_mute(row) and known.revision_id is None
         if known.condition is Condition.SETTLED:
-            return row.shape is None or not self._proved_settled(known)
+            return row.shape is None or is_mute(row) or not self._proved_settled(known)
         return known.condition not in (Condition.PRESUMED_SETTLED, Condition.NEVER_RAN) or may_hold_work(row, known)
 
     def _proved_settled(self, known: ThreadFacts) -> bool:
@@ -110,6 +112,7 @@ class Readings:
             if not with_storage or failed.condition is not Condition.GRAPH_MISSING:
                 return failed
             return replace(failed, storage=await self.server.storage(row.thread_id))  # needs no graph
+        state, is_whole = await self._completed(row, state)
         judge = partial(judge_state, row, state, runs=runs, known=known, stuck_after=self.stuck_after, now=read_at)
         judged = judge(candidates=self.candidates)
         storage = await self.server.storage(row.thread_id) if with_storage or _asks_unnamed(row, judged) else None
@@ -118,10 +121,12 @@ class Readings:
         surprises = judged.condition in SURPRISES and (known is None or known.condition is not judged.condition)
         if surprises and not await self._still_the_same(row):
             judged = replace(judged, condition=Condition.UNREAD, leaves=state.leaves)
-        if judged.condition in RESTS and moved_without_writing(row, state):
+        if judged.condition in SETTLES and moved_without_writing(row, state):
             state = replace(state, may_hide=not explained(row, await self.server.ended(row.thread_id)))
             if state.may_hide and judged.condition is Condition.SETTLED:
                 judged = replace(judged, condition=Condition.UNPLACED)
+        if not is_whole and judged.condition in RESTS:
+            judged = replace(judged, condition=Condition.UNREAD)
         judged, departed = await self._judge_departures(row, state, known, judged)
         if storage is None and known is not None and not moved(row, known):
             storage = known.storage
@@ -162,6 +167,18 @@ class Readings:
         expires_at = await self.server.expires_at(row.thread_id)
         leaves = with_causes(facts.leaves, row, facts.state, last_run) if facts.state is not None else facts.leaves
         return replace(facts, leaves=leaves, last_run=last_run, expires_at=expires_at)
+    async def _completed(self, row: RowFacts, state: StateFacts) -> tuple[StateFacts, bool]:
+        """A state with the graph of its head, from the run that wrote it where the head does not name one; and whether that
+        is all that is to know. A thread that names no graph has an empty state on some servers, whatever its head holds."""
+        if state.checkpoint_id is None:
+            if row.graph_id is not None or not is_mute(row):
+                return state, True
+            return state, await self.server.ever_ran(row.thread_id) is False
+        graphs = {found.graph for found in self.revisions.values()}
+        if state.graph_id is not None or graphs <= {row.graph_id}:
+            return state, True
+        graph = None if state.run_id is None else await self.server.graph_of_run(row.thread_id, state.run_id)
+        return replace(state, graph_id=graph), graph is not None
 
     async def _judge_departures(
         self, row: RowFacts, state: StateFacts, known: ThreadFacts | None, judged: Judgement

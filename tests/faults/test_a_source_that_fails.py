@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import httpx
@@ -364,7 +365,9 @@ async def test_a_server_that_cannot_count_is_swept_all_the_same(
 
 
 async def test_threads_that_are_not_listed_in_order_are_no_proof(board: Open, server: FakeAgentServer) -> None:
-    server.settled(9)
+    for minutes in range(9):
+        at = server.clock.now - timedelta(minutes=60 - minutes)
+        server.thread(created_at=at, updated_at=at)
     server.ignores.add("sort")
     server.listing = lambda rows: rows[::2] + rows[1::2]
     async with board() as it:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Any, Literal
+from urllib.parse import quote
 
 import httpx
 import orjson
@@ -21,14 +22,17 @@ from langgraph_sdk.client import LangGraphClient
 from app.errors import SourceError, Throttled
 from app.facts.topology import UNREADABLE, unreadable_topology
 from app.facts.types import CheckpointFacts, RowFacts, RunFacts, StateFacts, StateFailure, StorageFacts, Topology
+from app.sources.agent_server.observed import Observed, SortBy
 from app.sources.agent_server.reduce import (
     Malformed,
     Reading,
+    reduce_assistant_id,
     reduce_drawing,
     reduce_durability,
     reduce_ended,
     reduce_expiry,
     reduce_graph,
+    reduce_graph_id,
     reduce_history,
     reduce_last_run,
     reduce_row,
@@ -48,21 +52,24 @@ ROW_FIELDS = [
     "values",
     "interrupts",
 ]
-MAX_ASSISTANTS = 1000  # a page
+MAX_ASSISTANTS = 100  # a page; some servers refuse more
+SMALLER_PAGES = (100, 10)  # for a server that refuses larger ones
+PAGE_BYTES = 8_000_000  # a page is made smaller when rows are large
+LEAST_ROWS = 10
 MAX_NAMES = 500
+MOST_ROWS = 1000
 MAX_HISTORY = 200
 HISTORY_PAGE = 10
 STOPPED = "stopped"  # the code of the failure after ``stop``
-_GRAPH_NOT_FOUND = re.compile(r"^Graph .{1,300} not found", re.DOTALL)
+_GRAPH_NOT_FOUND = re.compile(r"^Graph .{1,300} not found|: Graph not found: ", re.DOTALL)
 _THREAD_NOT_FOUND = re.compile(r"^Thread\b", re.DOTALL)
 # Pending first: a run that starts between the two questions is then in both answers, not in neither.
 _ACTIVE: tuple[Literal["running", "pending"], ...] = ("pending", "running")
 _PASSING = frozenset({408, 425, 502, 503, 504})
+_NOT_UNDERSTOOD = frozenset({400, 422})
 _ATTEMPTS = 4
 _LONGEST_WAIT = 30.0
 _FAILED_IN_A_ROW = 20  # state calls: then it is the server and not the threads
-
-SortBy = Literal["thread_id", "updated_at"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +138,7 @@ class AgentServer:
             timeout=httpx.Timeout(connect=5, read=60, write=30, pool=60),
             follow_redirects=False,
             transport=transport,
+            event_hooks={"response": [self._weigh]},
             limits=httpx.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
         )
         self._client = LangGraphClient(self._http)
@@ -142,6 +150,11 @@ class AgentServer:
         self._failed_in_a_row = 0
         self.has_storage: bool | None = None
         self.has_count: bool | None = None
+        self.observed = Observed()
+        self._selects = True
+        self._most_rows = self._fitting_rows = MOST_ROWS
+        self._page_bytes = 0
+        self._graph_of_assistant: dict[str, str] = {}
 
     async def __aenter__(self) -> "AgentServer":
         return self
@@ -152,6 +165,13 @@ class AgentServer:
     def stop(self) -> None:
         """Ask nothing more: what still wants to ask fails, so that a poll ends soon and on its own terms."""
         self._stopped.set()
+
+    def look_anew(self) -> None:
+        """Forget what the server was seen to do: a sweep finds out again, since it may have been replaced."""
+        self.observed = Observed()
+        self._selects, self._most_rows = True, MOST_ROWS
+        self.has_storage = self.has_count = None
+        self._graph_of_assistant.clear()
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -197,8 +217,12 @@ class AgentServer:
             xray = await self._ask(lambda: client.get_graph(one, xray=True))
             plain = await self._ask(lambda: client.get_graph(one))
             schemas = await self._ask(lambda: client.get_schemas(one))
-            return reduce_graph(assistant.graph_id, one, plain=plain, xray=xray, schemas=schemas)
+            found = reduce_graph(assistant.graph_id, one, plain=plain, xray=xray, schemas=schemas)
+            self.observed.note("drawing", works=True)
+            self.observed.note("schemas", works=bool(found.fields))
+            return found
         except (_Refused, Malformed):
+            self.observed.note("drawing", works=False)
             return unreadable_topology(assistant.graph_id, one)
 
     async def drawing_hash(self, assistant: Assistant) -> str:
@@ -212,16 +236,9 @@ class AgentServer:
     # -- threads -------------------------------------------------------------------------------------------------
 
     async def page(self, *, sort_by: SortBy, descending: bool, offset: int, limit: int) -> RowPage:
-        """One page of rows. A row that cannot be read is counted, and the rest is kept."""
-        raw = await self._whole(
-            lambda: self._client.threads.search(
-                limit=limit,
-                offset=offset,
-                sort_by=sort_by,
-                sort_order="desc" if descending else "asc",
-                select=ROW_FIELDS,  # type: ignore[arg-type]
-            )
-        )
+        """One page of rows; it may be smaller than asked for. A row that cannot be read is counted, and the rest is kept.
+        Raises ``SortRefused`` when the server does not sort that way."""
+        raw, limit = await self._search(sort_by=sort_by, descending=descending, offset=offset, limit=limit)
         if not isinstance(raw, list):
             raise self._nonsense()
         rows = []
@@ -230,7 +247,40 @@ class AgentServer:
                 rows.append(reduce_row(item, self.reading))
             except Malformed:
                 continue
+        self.observed.page(raw, asked=ROW_FIELDS, selected=self._selects, limit=limit)
+        self.observed.order(sort_by, [getattr(row, sort_by) for row in rows], descending=descending)
         return RowPage(tuple(rows), len(raw), len(raw) - len(rows))
+
+    async def _search(self, *, sort_by: SortBy, descending: bool, offset: int, limit: int) -> tuple[Any, int]:
+        """Search with ``select``, without it where it is refused, and with smaller pages where large ones are."""
+        while True:
+            most = min(limit, self._most_rows, self._fitting_rows)
+            ask = partial(
+                self._client.threads.search,
+                limit=most,
+                offset=offset,
+                sort_by=sort_by,
+                sort_order="desc" if descending else "asc",
+                select=ROW_FIELDS if self._selects else None,  # type: ignore[arg-type]
+            )
+            try:
+                raw = await self._ask(ask)
+                if isinstance(raw, list) and raw:
+                    self._fitting_rows = max(LEAST_ROWS, PAGE_BYTES * len(raw) // max(1, self._page_bytes))
+                return raw, most
+            except _Refused as refused:
+                if refused.status not in _NOT_UNDERSTOOD:
+                    raise self._source_error(refused) from None
+                if self._selects:
+                    self._selects = False
+                elif smaller := next((size for size in SMALLER_PAGES if size < most), None):
+                    self._most_rows = smaller
+                else:
+                    self._selects, self._most_rows = True, MOST_ROWS  # neither was to blame
+                    self.observed.note(f"sort_by_{sort_by}", works=False)
+                    raise SortRefused(
+                        f"{self._where} refuses to list threads in order of {sort_by}.", code="sort_refused"
+                    ) from None
 
     async def count(self) -> int | None:
         """How many threads the server counts; None when it cannot count. An alarm, never a proof."""
@@ -245,7 +295,8 @@ class AgentServer:
     async def thread(self, thread_id: str) -> RowFacts | None:
         """A thread's row by id; None when the server says that there is none."""
         try:
-            raw = await self._ask(lambda: self._client.threads.get(thread_id))
+            raw = await self._ask(lambda: self._client.threads.get(_in_path(thread_id)))
+            self.observed.thread(raw)
             return reduce_row(raw, self.reading)
         except _Refused as refused:
             if refused.status == httpx.codes.NOT_FOUND:
@@ -256,9 +307,12 @@ class AgentServer:
 
     async def state(self, thread_id: str) -> StateFacts | StateFailure:
         """The head checkpoint under the graph deployed now, down through subgraphs."""
+        if not _can_be_asked_for(thread_id):
+            return StateFailure.PASSING  # a route cannot name it, and a 404 would look like a thread that is gone
         try:
-            raw = await self._ask(lambda: self._client.threads.get_state(thread_id, subgraphs=True))
+            raw = await self._ask(lambda: self._client.threads.get_state(_in_path(thread_id), subgraphs=True))
             self._failed_in_a_row = 0
+            self.observed.state(raw)
             return reduce_state(raw, self.reading)
         except _Refused as refused:
             return await self._state_failure(thread_id, refused)
@@ -271,29 +325,36 @@ class AgentServer:
             return StateFailure.PASSING
 
     async def _state_failure(self, thread_id: str, refused: "_Refused") -> StateFailure:
+        if refused.graph_not_found:
+            return StateFailure.GRAPH_MISSING
         if refused.status == httpx.codes.NOT_FOUND:
-            if refused.graph_not_found:
-                return StateFailure.GRAPH_MISSING
             gone = await self.thread(thread_id) is None
             return StateFailure.THREAD_MISSING if gone else StateFailure.PASSING
         return StateFailure.PASSING if refused.status in _PASSING else StateFailure.LASTING
 
-    async def runs(self, thread_id: str) -> tuple[RunFacts, ...] | None:
-        """The active runs of a thread; None when the server would not say."""
+    async def runs(self, thread_id: str, *, active: bool = True) -> tuple[RunFacts, ...] | None:
+        """The active runs of a thread; None when the server would not say. ``active=False``: the newest run, of any
+        status, is looked at to see what the server tells of runs."""
         fields: list[Any] = ["run_id", "status", "created_at", "kwargs"]
         found: list[RunFacts] = []
         try:
-            for status in _ACTIVE:
-                ask = partial(self._client.runs.list, thread_id, limit=100, status=status, select=fields)
-                found.extend(reduce_runs(await self._ask(ask)))
-        except (_Refused, _Passing, _Nonsense, Malformed):
+            for status in _ACTIVE if active else (None,):
+                limit = 100 if active else 1
+                ask = partial(self._client.runs.list, _in_path(thread_id), limit=limit, status=status, select=fields)
+                raw = await self._ask(ask)
+                self.observed.runs(raw)
+                found.extend(reduce_runs(raw))
+        except _Refused:
+            self.observed.note("runs", works=False)
+            return None
+        except (_Passing, _Nonsense, Malformed):
             return None
         return tuple(found)
 
     async def ended(self, thread_id: str) -> tuple[datetime, ...] | None:
         """When the newest runs of a thread ended that succeeded; None when the server would not say."""
         fields: list[Any] = ["run_id", "status", "updated_at"]
-        ask = partial(self._client.runs.list, thread_id, limit=10, select=fields)
+        ask = partial(self._client.runs.list, _in_path(thread_id), limit=10, select=fields)
         try:
             return reduce_ended(await self._ask(ask))
         except (_Refused, _Passing, _Nonsense, Malformed):
@@ -303,7 +364,7 @@ class AgentServer:
         """The newest run of a thread, whatever its status; None when there is none or the server would not say."""
         fields: list[Any] = ["run_id", "status", "created_at", "kwargs"]
         try:
-            return reduce_last_run(await self._ask(lambda: self._client.runs.list(thread_id, limit=1, select=fields)))
+            return reduce_last_run(await self._ask(lambda: self._client.runs.list(_in_path(thread_id), limit=1, select=fields)))
         except (_Refused, _Passing, _Nonsense, Malformed):
             return None
 
@@ -311,13 +372,33 @@ class AgentServer:
         """When the server deletes a thread by itself; None when it never does or would not say."""
         params = {"include": "ttl"}
         try:
-            return reduce_expiry(await self._ask(lambda: self._client.http.get(f"/threads/{thread_id}", params=params)))
+            return reduce_expiry(await self._ask(lambda: self._client.http.get(f"/threads/{_in_path(thread_id)}", params=params)))
         except (_Refused, _Passing, _Nonsense, Malformed):
             return None
 
     async def lineage(self, thread_id: str, *, limit: int) -> tuple[CheckpointFacts, ...] | None:
         """The newest checkpoints of a thread's root; None when the server would not say."""
         return await self.history(thread_id, ns="", down_to="", limit=limit)
+
+    async def ever_ran(self, thread_id: str) -> bool | None:
+        """Whether the server remembers a run of a thread; None when it would not say."""
+        try:
+            raw = await self._ask(lambda: self._client.runs.list(_in_path(thread_id), limit=1))
+        except (_Refused, _Passing, _Nonsense):
+            return None
+        return bool(raw) if isinstance(raw, list) else None
+
+    async def graph_of_run(self, thread_id: str, run_id: str) -> str | None:
+        """The graph that a run ran; None when the server would not say."""
+        try:
+            run = await self._ask(lambda: self._client.runs.get(_in_path(thread_id), run_id))
+            assistant = reduce_assistant_id(run)
+            if assistant not in self._graph_of_assistant:
+                raw = await self._ask(lambda: self._client.assistants.get(assistant))
+                self._graph_of_assistant[assistant] = reduce_graph_id(raw)
+        except (_Refused, _Passing, _Nonsense, Malformed):
+            return None
+        return self._graph_of_assistant[assistant]
 
     async def history(
         self, thread_id: str, *, ns: str, down_to: str, limit: int = MAX_HISTORY
@@ -327,10 +408,10 @@ class AgentServer:
         found: list[CheckpointFacts] = []
         try:
             while len(found) < limit:
-                body: dict[str, Any] = {"limit": HISTORY_PAGE}
+                body: dict[str, Any] = {"limit": min(HISTORY_PAGE, limit)}
                 body |= {"checkpoint": {"checkpoint_ns": ns}} if ns else {}
                 body |= {"before": {"configurable": {"checkpoint_id": found[-1].id}}} if found else {}
-                ask = partial(self._client.http.post, f"/threads/{thread_id}/history", json=body)
+                ask = partial(self._client.http.post, f"/threads/{_in_path(thread_id)}/history", json=body)
                 page = reduce_history(await self._ask(ask))
                 known = {checkpoint.id for checkpoint in found}
                 fresh = [checkpoint for checkpoint in page if checkpoint.id not in known]
@@ -344,7 +425,7 @@ class AgentServer:
     async def durability(self, thread_id: str, run_id: str) -> str | None:
         """How a run wrote its checkpoints; None when the server would not say."""
         try:
-            return reduce_durability(await self._ask(lambda: self._client.runs.get(thread_id, run_id)))
+            return reduce_durability(await self._ask(lambda: self._client.runs.get(_in_path(thread_id), run_id)))
         except (_Refused, _Passing, _Nonsense, Malformed):
             return None
 
@@ -353,7 +434,7 @@ class AgentServer:
         if self.has_storage is False:
             return None
         try:
-            raw = await self._ask(lambda: self._client.http.get(f"/threads/{thread_id}/storage"))
+            raw = await self._ask(lambda: self._client.http.get(f"/threads/{_in_path(thread_id)}/storage"))
             facts = reduce_storage(raw, self.reading)
         except _Refused as refused:
             if refused.status == httpx.codes.NOT_IMPLEMENTED or refused.no_such_route:
@@ -363,6 +444,19 @@ class AgentServer:
             return None
         self.has_storage = True
         return facts
+
+    async def try_subgraphs(self, assistant_id: str) -> None:
+        """See whether the server tells the schemas of subgraphs."""
+        try:
+            raw = await self._ask(lambda: self._client.assistants.get_subgraphs(assistant_id, recurse=True))
+        except (_Refused, _Nonsense):
+            raw = None
+        self.observed.note("subgraphs", isinstance(raw, dict))
+
+    async def _weigh(self, response: httpx.Response) -> None:
+        """How much a page of rows weighed: whole conversations come along."""
+        if response.request.url.path.endswith("/threads/search"):
+            self._page_bytes = len(await response.aread())
 
     # -- asking --------------------------------------------------------------------------------------------------
 
@@ -442,6 +536,10 @@ class AgentServer:
         return f"{self._name} ({without_secrets(self._url)})"
 
 
+class SortRefused(SourceError):
+    """The server does not list threads in the order that was asked for."""
+
+
 class _Refused(Exception):
     """The server answered, with a status that will not pass by itself."""
 
@@ -490,8 +588,17 @@ def _detail(response: httpx.Response) -> str:
         body = orjson.loads(response.content)
     except (orjson.JSONDecodeError, httpx.ResponseNotRead):
         return ""
-    detail = body.get("detail") if isinstance(body, dict) else None
+    detail = body.get("detail", body.get("message")) if isinstance(body, dict) else None
     return detail if isinstance(detail, str) else ""
+
+
+def _in_path(thread_id: str) -> str:
+    """An id as a part of a path: some servers take any text as an id, and a ``?`` would name another thread."""
+    return quote(thread_id, safe="")
+
+
+def _can_be_asked_for(thread_id: str) -> bool:
+    return "/" not in thread_id and thread_id not in (".", "..")
 
 
 def _limiter(requests_per_minute: int) -> AsyncLimiter:

@@ -198,6 +198,16 @@ def reduce_durability(raw: object) -> str | None:
     return found if found in ("sync", "async", "exit") else None
 
 
+def reduce_assistant_id(raw: object) -> str:
+    """The assistant that a run was started with."""
+    return _text(_mapping(raw, "run").get("assistant_id"), "assistant_id")
+
+
+def reduce_graph_id(raw: object) -> str:
+    """The graph of an assistant."""
+    return _text(_mapping(raw, "assistant").get("graph_id"), "graph_id")
+
+
 def reduce_storage(raw: object, reading: Reading) -> StorageFacts:
     """The answer of ``GET /threads/{id}/storage``: names of channels that were ever written, no values."""
     storage = _mapping(raw, "storage")
@@ -312,9 +322,15 @@ def _leaf(task: Mapping[str, Any], path: str, ns: str, state: Mapping[str, Any],
         interrupts=count,
         error_class=None if failed == _CANCELLED else failed,
         cause=_cause(count, failed, source),
-        sent=isinstance(task.get("path"), list) and task["path"][:1] == ["__pregel_push"],
+        sent=_may_be_sent(task),
         inside_unseen=begun or (isinstance(task.get("checkpoint"), Mapping) and not isinstance(inner, Mapping)),
     )
+
+
+def _may_be_sent(task: Mapping[str, Any]) -> bool:
+    """Whether a task was made by ``Send``. A server whose tasks have no path does not say, so any may be."""
+    path = task.get("path")
+    return "path" not in task or (isinstance(path, list) and path[:1] == ["__pregel_push"])
 
 
 def _cause(interrupts: int, failed: str | None, source: str | None) -> Cause:
