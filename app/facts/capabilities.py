@@ -16,6 +16,8 @@ MEANINGS = {
     "row_state_time": "Its rows do not say when a state changed, so a row that stands still proves nothing: every state is "
     "read in each sweep, and again in each scan for a drain that nothing blocks, up to verify_idle_per_sweep. The rest is "
     "unknown.",
+    "row_by_id_values": "A thread asked for by id has no values either.",
+    "row_by_id_state_time": "A thread asked for by id does not say when its state changed either.",
     "count": "It does not count threads, so a key that sees too few of them raises no alarm. Ids are the proof.",
     "storage": "It does not tell which channels a thread has stored: joins and deferred nodes stay deferred_unseen, and "
     "threads that began since intake closed stay intake_unseen.",

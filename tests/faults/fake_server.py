@@ -41,7 +41,7 @@ class Thread:
     id: str
     created_at: datetime
     updated_at: datetime
-    graph: str = "support"
+    graph: str | None = "support"
     head_graph: str = "support"
     status: str = "idle"
     values: dict[str, Any] | None = field(default_factory=lambda: {"note": CANARY, "state_version": 2})
@@ -59,7 +59,11 @@ class Thread:
             "created_at": self.created_at.isoformat(),
             "updated_at": self.updated_at.isoformat(),
             "state_updated_at": self.updated_at.isoformat(),
-            "metadata": {"graph_id": self.graph, "assistant_id": "a-" + self.graph, "customer": CANARY},
+            "metadata": {
+                "graph_id": self.graph,
+                "assistant_id": "a-" + self.graph if self.graph else None,
+                "customer": CANARY,
+            },
             "status": self.status,
             "values": self.values,
             "interrupts": self.interrupts() if self.status != "idle" or self.pending else {},
@@ -262,9 +266,9 @@ class FakeAgentServer:
             case []:
                 return ok(thread.row())
             case ["state"]:
-                if thread.graph not in self.graphs:
+                if thread.graph is not None and thread.graph not in self.graphs:
                     return httpx.Response(404, json={"detail": f"Graph '{thread.graph}' not found"})
-                return ok(thread.state(set(self.graphs[thread.graph])))
+                return ok(thread.state(set(self.graphs.get(thread.graph or "", []))))
             case ["runs"]:
                 status = request.url.params.get("status")
                 return ok([one for one in thread.runs if status in (None, one["status"])])

@@ -61,7 +61,7 @@ MOST_ROWS = 1000
 MAX_HISTORY = 200
 HISTORY_PAGE = 10
 STOPPED = "stopped"  # the code of the failure after ``stop``
-_GRAPH_NOT_FOUND = re.compile(r"^Graph .{1,300} not found|: Graph not found: ", re.DOTALL)
+_GRAPH_NOT_FOUND = re.compile(r"^(Graph .{1,300} not found|.{0,200}: Graph not found: )", re.DOTALL)
 _THREAD_NOT_FOUND = re.compile(r"^Thread\b", re.DOTALL)
 # Pending first: a run that starts between the two questions is then in both answers, not in neither.
 _ACTIVE: tuple[Literal["running", "pending"], ...] = ("pending", "running")
@@ -295,7 +295,7 @@ class AgentServer:
     async def thread(self, thread_id: str) -> RowFacts | None:
         """A thread's row by id; None when the server says that there is none."""
         try:
-            raw = await self._ask(lambda: self._client.threads.get(_in_path(thread_id)))
+            raw = await self._ask(lambda: self._client.threads.get(thread_id))
             self.observed.thread(raw)
             return reduce_row(raw, self.reading)
         except _Refused as refused:
@@ -310,7 +310,7 @@ class AgentServer:
         if not _can_be_asked_for(thread_id):
             return StateFailure.PASSING  # a route cannot name it, and a 404 would look like a thread that is gone
         try:
-            raw = await self._ask(lambda: self._client.threads.get_state(_in_path(thread_id), subgraphs=True))
+            raw = await self._ask(lambda: self._client.threads.get_state(thread_id, subgraphs=True))
             self._failed_in_a_row = 0
             self.observed.state(raw)
             return reduce_state(raw, self.reading)
@@ -340,7 +340,7 @@ class AgentServer:
         try:
             for status in _ACTIVE if active else (None,):
                 limit = 100 if active else 1
-                ask = partial(self._client.runs.list, _in_path(thread_id), limit=limit, status=status, select=fields)
+                ask = partial(self._client.runs.list, thread_id, limit=limit, status=status, select=fields)
                 raw = await self._ask(ask)
                 self.observed.runs(raw)
                 found.extend(reduce_runs(raw))
@@ -383,7 +383,7 @@ class AgentServer:
     async def ever_ran(self, thread_id: str) -> bool | None:
         """Whether the server remembers a run of a thread; None when it would not say."""
         try:
-            raw = await self._ask(lambda: self._client.runs.list(_in_path(thread_id), limit=1))
+            raw = await self._ask(lambda: self._client.runs.list(thread_id, limit=1))
         except (_Refused, _Passing, _Nonsense):
             return None
         return bool(raw) if isinstance(raw, list) else None
@@ -391,7 +391,7 @@ class AgentServer:
     async def graph_of_run(self, thread_id: str, run_id: str) -> str | None:
         """The graph that a run ran; None when the server would not say."""
         try:
-            run = await self._ask(lambda: self._client.runs.get(_in_path(thread_id), run_id))
+            run = await self._ask(lambda: self._client.runs.get(thread_id, run_id))
             assistant = reduce_assistant_id(run)
             if assistant not in self._graph_of_assistant:
                 raw = await self._ask(lambda: self._client.assistants.get(assistant))
@@ -425,7 +425,7 @@ class AgentServer:
     async def durability(self, thread_id: str, run_id: str) -> str | None:
         """How a run wrote its checkpoints; None when the server would not say."""
         try:
-            return reduce_durability(await self._ask(lambda: self._client.runs.get(_in_path(thread_id), run_id)))
+            return reduce_durability(await self._ask(lambda: self._client.runs.get(thread_id, run_id)))
         except (_Refused, _Passing, _Nonsense, Malformed):
             return None
 
@@ -593,7 +593,8 @@ def _detail(response: httpx.Response) -> str:
 
 
 def _in_path(thread_id: str) -> str:
-    """An id as a part of a path: some servers take any text as an id, and a ``?`` would name another thread."""
+    """An id as a part of a path that we write ourselves: some servers take any text as an id, and what follows a ``?``
+    would be cut off."""
     return quote(thread_id, safe="")
 
 
