@@ -81,7 +81,8 @@ def _columns(lens: Lens) -> dict[str, ColumnElement[Any]]:
     if lens.waived is not None:
         found["is_waived"] = _as_number(lens.waived)
     if lens.changed_before is not None:
-        found["is_past_retention"] = _as_number(changed_at() < lens.changed_before)
+        # A row that does not say when its state changed is never past it: an update may have moved the state and not the row.
+        found["is_past_retention"] = _as_number(_thread.c.state_updated_at < lens.changed_before)
     return found
 
 
