@@ -65,7 +65,8 @@ class Observed:
         for row in rows:
             self._best(f"{prefix}_values", "values" in row)
             self._best(f"{prefix}_state_time", row.get("state_updated_at") is not None)
-            if prefix == "row" and row.get("status") == "interrupted":  # an idle row lacks the key on the official server too
+            # An idle row lacks the key on the official server too.
+            if prefix == "row" and row.get("status") == "interrupted":
                 self._best(f"{prefix}_interrupts", "interrupts" in row)
 
     def _best(self, name: str, works: bool) -> None:
