@@ -1,0 +1,1 @@
+"""LangSmith: fetch runs, reduce them to facts."""
