@@ -119,19 +119,54 @@ class _Strict(BaseModel):
 
 
 class LangSmithSettings(_Strict):
-    """Where this deployment's traces are."""
+    """Where this deployment's traces are. ``retention``: how long the backend keeps them, where that is known."""
 
-    project: str
-    endpoint: str | None = None
+    project: str = Field(min_length=1, max_length=200)
+    endpoint: Url | None = None
     api_key_env: str | None = None
     sampling_rate: float = Field(default=1.0, gt=0, le=1)
+    retention: Duration | None = None
+
+    def api_key(self) -> str | None:
+        """The key, looked up by name now. Raises ``SettingsError`` when the name leads nowhere."""
+        if not self.api_key_env:
+            return None
+        found = os.environ.get(self.api_key_env, "")
+        if not found or not found.isascii() or not found.isprintable():
+            raise SettingsError(
+                f"The traces of {self.project} take their key from the environment variable {self.api_key_env}, which is "
+                "not set to a key. Set it, or remove langsmith.api_key_env."
+            )
+        return found
 
 
 class ThreadIndexSettings(_Strict):
-    """The application's own list of threads."""
+    """The application's own list of threads: a query, or what is imported and pushed.
+
+    ``expires_after``: an id that nobody ever saw here, that the server does not know, and that is older, has expired.
+    """
 
     url_env: str | None = None
     query: str | None = None
+    timeout: Interval = timedelta(minutes=5)
+    expires_after: Duration = timedelta(days=90)
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        if (self.url_env is None) != (self.query is None):
+            raise ValueError(
+                "a thread index that is asked needs both url_env and query; one that is pushed has neither"
+            )
+        return self
+
+    def url(self) -> str:
+        """The database's address, looked up by name now. Raises ``SettingsError``."""
+        if not (found := os.environ.get(self.url_env or "")):
+            raise SettingsError(
+                f"The thread index takes its address from the environment variable {self.url_env}, which is not set. "
+                "Set it to an address like postgresql+psycopg://reader@host/database."
+            )
+        return found
 
 
 class DeploymentSettings(_Strict):

@@ -395,3 +395,92 @@ activity = Table(
     Index("ix_activity_at", "at"),
     Index("ix_activity_deployment_id_at", "deployment_id", "at"),
 )
+
+# -- traces ----------------------------------------------------------------------------------------------------------
+
+trace_run = Table(
+    "trace_run",
+    metadata,
+    _primary_deployment_id(),
+    Column("run_id", String(64), primary_key=True),
+    Column("node", String(255), nullable=False),  # the run's name: the last part of a node's path
+    Column("thread_id", String(36)),  # null: the trace does not say
+    Column("trace_id", String(64)),
+    Column("started_at", UtcDateTime, nullable=False),
+    Column("ended_at", UtcDateTime),
+    Column("end", String(8), nullable=False),
+    Index("ix_trace_run_deployment_id_node", "deployment_id", "node", "started_at"),
+    Index("ix_trace_run_deployment_id_started_at", "deployment_id", "started_at"),
+    Index("ix_trace_run_deployment_id_thread_id", "deployment_id", "thread_id", "started_at"),
+)
+
+trace_coverage = Table(
+    "trace_coverage",
+    metadata,
+    _primary_deployment_id(),
+    Column("node", String(255), primary_key=True),
+    Column("exact", Boolean, nullable=False),  # asked for alone, as a drain's target is
+    Column("covered_from", UtcDateTime, nullable=False),
+    Column("covered_until", UtcDateTime, nullable=False),
+)
+
+trace_source = Table(
+    "trace_source",
+    metadata,
+    _primary_deployment_id(),
+    Column("tried_at", UtcDateTime, nullable=False),
+    Column("status", String(12), nullable=False),
+    Column("code", String(40)),
+    Column("sentence", String(500)),
+    Column("failing_since", UtcDateTime),
+    Column("project", String(200), nullable=False),
+    Column("project_url", String(500)),
+    Column("project_began_at", UtcDateTime),
+)
+
+node_activity = Table(
+    "node_activity",
+    metadata,
+    _primary_deployment_id(),
+    Column("node", String(255), primary_key=True),
+    Column("day", UtcDateTime, primary_key=True),  # its midnight
+    Column("entered", Integer, nullable=False),
+    Column("finished", Integer, nullable=False),
+    Column("errored", Integer, nullable=False),
+    Column("joined", Integer, nullable=False),  # runs that say which thread it was
+)
+
+# -- the application's own list of threads -----------------------------------------------------------------------------
+
+index_thread = Table(
+    "index_thread",
+    metadata,
+    _primary_deployment_id(),
+    Column("thread_id", String(255), primary_key=True),
+    Column("graph_id", String(255)),
+    Column("created_at", UtcDateTime),
+    Column("closed_at", UtcDateTime),
+    Column("state_version", Integer),
+    Column("state", String(100)),  # the application's own word: counted, never interpreted
+    Column("reading", Integer, nullable=False),  # the reading that saw it last
+    Column("checked_at", UtcDateTime),
+    Column("found", String(12)),  # what the server said when it was asked for the id
+    Index("ix_index_thread_deployment_id_reading", "deployment_id", "reading"),
+    Index("ix_index_thread_deployment_id_checked_at", "deployment_id", "checked_at"),
+)
+
+index_source = Table(
+    "index_source",
+    metadata,
+    _primary_deployment_id(),
+    Column("kind", String(8), nullable=False),  # query, file or push
+    Column("reading", Integer, nullable=False),
+    Column("snapshot", String(64)),  # of a push that is under way
+    Column("as_of", UtcDateTime),
+    Column("tried_at", UtcDateTime, nullable=False),
+    Column("status", String(12), nullable=False),
+    Column("sentence", String(500)),
+    Column("failing_since", UtcDateTime),
+    Column("malformed", Integer, nullable=False),
+    Column("duplicates", Integer, nullable=False),
+)

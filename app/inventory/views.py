@@ -401,3 +401,25 @@ class Activity:
     subject: str
     deployment: str | None
     detail: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeActivity:
+    """What the traces of one day say of one node. ``joined``: runs that say which thread it was."""
+
+    node: str
+    day: datetime
+    entered: int
+    finished: int
+    errored: int
+    joined: int
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One entry of a node by a thread, as its trace has it. ``end``: success, error (an interrupt too) or pending."""
+
+    node: str
+    at: datetime
+    end: str
+    trace_id: str | None

@@ -7,7 +7,7 @@ complete only when its last write says so. No request is made while a transactio
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
@@ -107,8 +107,17 @@ _REASONS = {
 class Poller:
     """Polls one deployment. One at a time, by a lock in the database that a dead holder loses."""
 
-    def __init__(self, settings: DeploymentSettings, store: Store, drains: Drains, server: AgentServer) -> None:
+    def __init__(
+        self,
+        settings: DeploymentSettings,
+        store: Store,
+        drains: Drains,
+        server: AgentServer,
+        *,
+        beside: Callable[[int], Awaitable[None]] | None = None,
+    ) -> None:
         self.settings = settings
+        self._beside = beside
         self._store = store
         self._drains = drains
         self._server = server
@@ -121,6 +130,8 @@ class Poller:
             log.info("poll.started", deployment=self.settings.name, poll=poll.id, kind=poll.kind)
             before = self._server.requests
             failure = await self._guarded(poll)
+            if self._beside is not None:
+                await self._beside(deployment_id)
             return await self._finish(poll, failure, requests=self._server.requests - before)
 
     # -- beginning and ending ------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from app.inventory.db import Database
 from app.inventory.freshness import read_polls
 from app.inventory.store import Store
 from app.inventory.views import PollSummary
+from app.jobs.beside import OtherSources
 from app.jobs.poll import Poller
 from app.logs import get_logger
 from app.settings import DeploymentSettings, Settings
@@ -50,6 +51,7 @@ class Runtime:
     statements: Statements
     transport: Callable[[str], httpx.AsyncBaseTransport] | None = None
     _servers: dict[str, AgentServer] = field(default_factory=dict)
+    _others: dict[str, OtherSources] = field(default_factory=dict)
     _running: dict[str, _Running] = field(default_factory=dict)
 
     def deployment(self, name: str) -> DeploymentSettings:
@@ -80,7 +82,9 @@ class Runtime:
 
     async def poll(self, name: str, *, full: bool) -> PollSummary:
         """One round on a deployment, to its end."""
-        poller = Poller(self.deployment(name), self.store, self.drains, await self.server(name))
+        deployment = self.deployment(name)
+        others = self._others.setdefault(name, OtherSources(deployment, self.store))
+        poller = Poller(deployment, self.store, self.drains, await self.server(name), beside=others.read)
         return await poller.poll(full=full)
 
     async def start_poll(self, name: str, *, full: bool) -> PollSummary:
@@ -154,6 +158,8 @@ class Runtime:
         await asyncio.gather(*tasks, return_exceptions=True)
         for server in self._servers.values():
             await server.aclose()
+        for others in self._others.values():
+            await others.aclose()
         await self.store.database.close()
 
 

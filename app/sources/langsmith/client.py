@@ -23,7 +23,7 @@ from app.sources.langsmith.reduce import Malformed, filter_of, reduce_run
 
 PAGE = 1000
 OLD_PAGE = 100
-MAX_PAGES = 100  # of one question; then the rest waits for another poll
+MAX_RUNS = 100_000  # that one question reads
 SELECTS = ("ID", "NAME", "STATUS", "START_TIME", "END_TIME", "THREAD_ID", "TRACE_ID")
 NO_PROJECT = "no_project"
 TOO_OLD = "backend_too_old"
@@ -35,9 +35,10 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A tracing project. ``is_old``: the backend has no query of the second kind."""
+    """A tracing project. ``url``: its page; ``is_old``: the backend has no query of the second kind."""
 
     id: str
+    url: str | None
     began_at: datetime
     is_old: bool
 
@@ -73,7 +74,7 @@ class LangSmith:
         """Find the project by its name."""
         info = await self._ask(lambda: self._client.request_with_retries("GET", "/info").json())
         found = await self._ask(lambda: self._client.read_project(project_name=self._project))
-        return Project(str(found.id), found.start_time.astimezone(UTC), _is_old(info))
+        return Project(str(found.id), found.url, found.start_time.astimezone(UTC), _is_old(info))
 
     async def pages(
         self, project: Project, names: Iterable[str], *, exact: bool, since: datetime, until: datetime
@@ -82,12 +83,12 @@ class LangSmith:
         wanted = frozenset(names)
         expression = filter_of(wanted, exact=exact)
         ask = self._old_pages if project.is_old else self._new_pages
-        count = 0
+        count, size = 0, OLD_PAGE if project.is_old else PAGE
         async for items, is_last in ask(project.id, expression, since, until):
-            count += 1
-            is_full = len(items) >= (OLD_PAGE if project.is_old else PAGE)
-            cut_short = count >= MAX_PAGES and not is_last
-            yield _reduced(items, wanted, is_whole=not (is_last and is_full) and not cut_short)
+            count += len(items)
+            is_lost = is_last and len(items) >= size  # a full page without a cursor is no end
+            cut_short = not is_last and (count >= MAX_RUNS or not items)
+            yield _reduced(items, wanted, is_whole=not is_lost and not cut_short)
             if cut_short:
                 return
 

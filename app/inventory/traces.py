@@ -1,0 +1,292 @@
+"""Traced runs: remember them, and answer when a node was entered, by whom, and whether the project is alive."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_, case, delete, exists, func, or_, select
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.facts.traces import RunEnd, TracedRun
+from app.inventory import tables
+from app.inventory.views import NodeActivity, Visit
+
+DAY = timedelta(days=1)
+_run, _thread, _seen = tables.trace_run, tables.thread, tables.observation
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Between which moments every run of a node was read. ``exact``: by a question about this node alone."""
+
+    node: str
+    exact: bool
+    covered_from: datetime
+    covered_until: datetime
+
+
+# -- writes ----------------------------------------------------------------------------------------------------------
+
+
+async def keep_runs(connection: AsyncConnection, deployment_id: int, runs: Sequence[TracedRun]) -> None:
+    """Runs by id: one that is read again replaces what was known of it."""
+    if not runs:
+        return
+    rows = {
+        run.run_id: {
+            "deployment_id": deployment_id,
+            "run_id": run.run_id,
+            "node": run.node[:255],
+            "thread_id": run.thread_id,
+            "trace_id": run.trace_id,
+            "started_at": run.started_at,
+            "ended_at": run.ended_at,
+            "end": run.end.value,
+        }
+        for run in runs
+    }
+    query = upsert(connection, _run, keys=("deployment_id", "run_id"))
+    await connection.execute(query, list(rows.values()))
+
+
+def upsert(connection: AsyncConnection, table: Any, *, keys: Collection[str]) -> Any:
+    """An insert that replaces a row with the same key."""
+    make = postgresql_insert if connection.dialect.name == "postgresql" else sqlite_insert
+    query = make(table)
+    changed = {column.name: query.excluded[column.name] for column in table.columns if column.name not in keys}
+    return query.on_conflict_do_update(index_elements=list(keys), set_=changed)
+
+
+async def set_coverage(connection: AsyncConnection, deployment_id: int, covered: Iterable[Coverage]) -> None:
+    """What was read without a gap."""
+    rows = [
+        {
+            "deployment_id": deployment_id,
+            "node": found.node,
+            "exact": found.exact,
+            "covered_from": found.covered_from,
+            "covered_until": found.covered_until,
+        }
+        for found in covered
+    ]
+    if rows:
+        query = upsert(connection, tables.trace_coverage, keys=("deployment_id", "node"))
+        await connection.execute(query, rows)
+
+
+async def set_source(connection: AsyncConnection, deployment_id: int, **values: Any) -> None:
+    """How the last attempt ended."""
+    query = upsert(connection, tables.trace_source, keys=("deployment_id",))
+    row = dict.fromkeys((column.name for column in tables.trace_source.columns), None)
+    await connection.execute(query, [row | values | {"deployment_id": deployment_id}])
+
+
+async def forget_runs(connection: AsyncConnection, deployment_id: int, nodes: Collection[str] | None = None) -> None:
+    """Everything, when the project is another one; or the runs of some nodes, before they are read anew."""
+    for table in (_run, tables.trace_coverage):
+        where = [table.c.deployment_id == deployment_id]
+        if nodes is not None:
+            where.append(table.c.node.in_(nodes))
+        await connection.execute(delete(table).where(*where))
+    if nodes is None:
+        await connection.execute(
+            delete(tables.node_activity).where(tables.node_activity.c.deployment_id == deployment_id)
+        )
+
+
+async def roll_up(connection: AsyncConnection, deployment_id: int, *, since: datetime, until: datetime) -> None:
+    """Count the runs of each day anew, from the day of ``since`` on."""
+    day = midnight(since)
+    while day <= until:
+        is_that_day = and_(
+            _run.c.deployment_id == deployment_id, _run.c.started_at >= day, _run.c.started_at < day + DAY
+        )
+        counts = select(
+            _run.c.node,
+            func.count().label("entered"),
+            func.sum(case((_run.c.end == RunEnd.SUCCESS.value, 1), else_=0)).label("finished"),
+            func.sum(case((_run.c.end == RunEnd.ERROR.value, 1), else_=0)).label("errored"),
+            func.count(_run.c.thread_id).label("joined"),
+        )
+        found = (await connection.execute(counts.where(is_that_day).group_by(_run.c.node))).mappings().all()
+        if found:
+            rows = [{**row, "deployment_id": deployment_id, "day": day} for row in found]
+            query = upsert(connection, tables.node_activity, keys=("deployment_id", "node", "day"))
+            await connection.execute(query, rows)
+        day += DAY
+
+
+async def prune_runs(connection: AsyncConnection, deployment_id: int, *, before: datetime) -> None:
+    """Forget runs of whole days that no window reaches; their counts stay."""
+    is_old = and_(_run.c.deployment_id == deployment_id, _run.c.started_at < midnight(before))
+    await connection.execute(delete(_run).where(is_old))
+
+
+def midnight(when: datetime) -> datetime:
+    """The day that a moment belongs to, in UTC."""
+    return when.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+# -- reads -----------------------------------------------------------------------------------------------------------
+
+
+async def find_source(connection: AsyncConnection, deployment_id: int) -> Any | None:
+    """How the last attempt to read traces ended; None before the first."""
+    table = tables.trace_source
+    return (await connection.execute(select(table).where(table.c.deployment_id == deployment_id))).one_or_none()
+
+
+async def list_coverage(connection: AsyncConnection, deployment_id: int) -> dict[str, Coverage]:
+    """What was read, by node."""
+    table = tables.trace_coverage
+    rows = (await connection.execute(select(table).where(table.c.deployment_id == deployment_id))).all()
+    return {row.node: Coverage(row.node, row.exact, row.covered_from, row.covered_until) for row in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class TracedEntry:
+    """A run of a target: when it began, and which thread it was."""
+
+    node: str
+    thread_id: str | None
+    trace_id: str | None
+    started_at: datetime
+
+
+async def list_entries(
+    connection: AsyncConnection, deployment_id: int, graph: str, nodes: Collection[str], *, since: datetime, limit: int
+) -> list[TracedEntry]:
+    """Runs of these nodes in the window, newest first: those of the graph's threads, and those that cannot be joined."""
+    query = (
+        select(_run.c.node, _run.c.thread_id, _run.c.trace_id, _run.c.started_at)
+        .where(
+            _run.c.deployment_id == deployment_id,
+            _run.c.node.in_(nodes),
+            _run.c.started_at >= since,
+            ~_is_of_another(graph),
+        )
+        .order_by(_run.c.started_at.desc(), _run.c.run_id)
+        .limit(limit)
+    )
+    return [TracedEntry(*row) for row in (await connection.execute(query)).all()]
+
+
+def _is_of_another(graph: str) -> ColumnElement[bool]:
+    """The run's thread is known, and belongs to other graphs only."""
+    belongs = or_(
+        _thread.c.graph_id == graph,
+        _thread.c.head_graph_id == graph,
+        and_(_thread.c.graph_id.is_(None), _thread.c.head_graph_id.is_(None)),
+    )
+    return exists().where(
+        _thread.c.deployment_id == _run.c.deployment_id, _thread.c.thread_id == _run.c.thread_id, ~belongs
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Liveness:
+    """Whether a project's silence says something: runs of other nodes in the window, and the newest run of the graph's."""
+
+    others: int
+    newest: datetime | None
+
+
+async def find_liveness(
+    connection: AsyncConnection, deployment_id: int, graph: str, *, but: Collection[str], since: datetime
+) -> Liveness:
+    """Runs of the graph's known threads: those of another deployment in the same project say nothing of this one."""
+    is_ours = exists().where(
+        _thread.c.deployment_id == _run.c.deployment_id,
+        _thread.c.thread_id == _run.c.thread_id,
+        or_(_thread.c.graph_id == graph, _thread.c.head_graph_id == graph),
+    )
+    query = select(
+        func.sum(case((_run.c.node.in_(but), 0), else_=1)).label("others"),
+        func.max(_run.c.started_at, type_=tables.UtcDateTime).label("newest"),
+    ).where(_run.c.deployment_id == deployment_id, _run.c.started_at >= since, or_(_run.c.thread_id.is_(None), is_ours))
+    row = (await connection.execute(query)).one()
+    return Liveness(row.others or 0, row.newest)
+
+
+async def find_movement(
+    connection: AsyncConnection, deployment_id: int, population: ColumnElement[bool]
+) -> tuple[datetime | None, datetime | None]:
+    """When the first thread of a population was created, and when one last moved. Tombstones count."""
+    moved = func.max(func.coalesce(_thread.c.state_updated_at, _thread.c.created_at), type_=tables.UtcDateTime)
+    created = func.min(_thread.c.created_at, type_=tables.UtcDateTime)
+    query = select(created, moved).where(_thread.c.deployment_id == deployment_id, population)
+    row = (await connection.execute(query)).one()
+    return row[0], row[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """A leaf of a thread at or below a target, as the thread list saw it. ``left_at`` None: still there."""
+
+    thread_id: str
+    node: str
+    left_at: datetime | None
+    departure: str | None
+
+
+async def list_stays(
+    connection: AsyncConnection, deployment_id: int, threads: Collection[str], paths: Collection[str]
+) -> list[Stay]:
+    """Observations of these threads at or below these nodes."""
+    below = [_seen.c.node.startswith(f"{path}/", autoescape=True) for path in paths]
+    found: list[Stay] = []
+    wanted = sorted(threads)
+    for start in range(0, len(wanted), 500):
+        query = select(_seen.c.thread_id, _seen.c.node, _seen.c.left_at, _seen.c.departure).where(
+            _seen.c.deployment_id == deployment_id,
+            _seen.c.thread_id.in_(wanted[start : start + 500]),
+            or_(_seen.c.node.in_(paths), *below),
+        )
+        found += [Stay(*row) for row in (await connection.execute(query)).all()]
+    return found
+
+
+async def list_activity(
+    connection: AsyncConnection, deployment_id: int, *, since: datetime, nodes: Collection[str] | None = None
+) -> tuple[NodeActivity, ...]:
+    """Counts per node and day, by node, oldest day first."""
+    table = tables.node_activity
+    where = [table.c.deployment_id == deployment_id, table.c.day >= midnight(since)]
+    if nodes is not None:
+        where.append(table.c.node.in_(nodes))
+    rows = (await connection.execute(select(table).where(*where).order_by(table.c.node, table.c.day))).all()
+    return tuple(NodeActivity(row.node, row.day, row.entered, row.finished, row.errored, row.joined) for row in rows)
+
+
+async def list_visits(
+    connection: AsyncConnection, deployment_id: int, thread_id: str, *, limit: int
+) -> tuple[Visit, ...]:
+    """Which nodes a thread entered, newest first."""
+    query = (
+        select(_run)
+        .where(_run.c.deployment_id == deployment_id, _run.c.thread_id == thread_id)
+        .order_by(_run.c.started_at.desc(), _run.c.run_id)
+        .limit(limit)
+    )
+    rows = (await connection.execute(query)).all()
+    return tuple(Visit(row.node, row.started_at, row.end, row.trace_id) for row in rows)
+
+
+async def list_newest_run(
+    connection: AsyncConnection, deployment_id: int, threads: Collection[str]
+) -> Mapping[str, datetime]:
+    """When each of these threads was last seen running."""
+    found: dict[str, datetime] = {}
+    wanted = sorted(threads)
+    for start in range(0, len(wanted), 500):
+        newest = func.max(_run.c.started_at, type_=tables.UtcDateTime)
+        query = (
+            select(_run.c.thread_id, newest)
+            .where(_run.c.deployment_id == deployment_id, _run.c.thread_id.in_(wanted[start : start + 500]))
+            .group_by(_run.c.thread_id)
+        )
+        found |= {row[0]: row[1] for row in (await connection.execute(query)).all()}
+    return found
