@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import metrics
 from app.api import drains as drains_api
+from app.api import index as api_index
 from app.api import routes as api
 from app.cli.connection import MARK
 from app.cli.main import run_with
@@ -65,6 +66,7 @@ def create_app(
     app.include_router(api.router)
     app.include_router(drains_api.router)
     app.include_router(changes.router)  # before the other pages: a drain cannot be named "new" in an address
+    app.include_router(api_index.router)
     app.include_router(web.router)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     app.add_middleware(_Mark)

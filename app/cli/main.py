@@ -12,6 +12,7 @@ from typer import exceptions as typer_errors
 from app import logs
 from app.cli import output
 from app.cli.connection import Api, MakeApp, Refused, connect
+from app.cli.index import import_file
 from app.cli.serve import serve_forever
 from app.clock import monotonic
 from app.errors import DrainboardError, SettingsError
@@ -30,9 +31,11 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 drains = typer.Typer(no_args_is_help=True, help="Look at drains, and change them.")
 threads = typer.Typer(no_args_is_help=True, help="Look at threads.")
 db = typer.Typer(no_args_is_help=True, help="Look after the database.")
+index = typer.Typer(no_args_is_help=True, help="The application's own list of threads.")
 app.add_typer(drains, name="drains")
 app.add_typer(threads, name="threads")
 app.add_typer(db, name="db")
+app.add_typer(index, name="index")
 
 
 class _Wiring:
@@ -352,6 +355,42 @@ def _evidence(deployment: str, thread: str, *, live: bool, form: str, server: st
         else:
             sys.stdout.write(await api.get_text(*place, **query, format="markdown"))
         return 0 if found["found"] else 2
+
+    _finish(work, server, json)
+
+
+@index.command("import")
+def index_import(deployment: str, file: Path, server: Server = None, json: Json = False) -> None:
+    """Take a CSV or JSONL file as the whole list: thread_id, and graph_id, created_at, closed_at, state_version, state.
+    Exits 2 when rows had no usable thread id."""
+
+    async def work(api: Api) -> int:
+        taken = await import_file(api, deployment, file)
+        if json:
+            output.as_json(taken)
+        else:
+            output.out.print(f"{taken['accepted']:,} rows taken, {taken['listed']:,} threads listed.")
+            for found in taken["problems"][:20]:
+                output.problem(f"row {found['line']:,}: {found['message']}")
+        return 2 if taken["rejected"] else 0
+
+    _finish(work, server, json)
+
+
+@index.command("show")
+def index_show(deployment: str, server: Server = None, json: Json = False) -> None:
+    """What is listed beside what was seen."""
+
+    async def work(api: Api) -> int:
+        found = await api.get("deployments", deployment, "index")
+        if json:
+            output.as_json(found)
+            return 0
+        rows = [[word.replace("_", " "), f"{count:,}"] for word, count in sorted(found["by_word"].items())]
+        output.table(["listed ids", "count"], [*rows, ["only on the server", f"{found['only_on_server']:,}"]])
+        lines = [[line["thread_id"], line["why"].replace("_", " ")] for line in found["only_in_index"][:20]]
+        output.table(["not seen", "why"], lines)
+        return 0
 
     _finish(work, server, json)
 

@@ -63,3 +63,17 @@ def threads_source(deployment: Any | None, polls: Polls, *, poll_interval: timed
         since=deployment.failing_since if deployment is not None else None,
         sentence=sentence,
     )
+
+
+def index_source(known: Any | None, *, is_configured: bool, now: datetime) -> SourceStatus:
+    """The state of the application's thread index. One that was pushed is there without settings."""
+    if known is None:
+        return SourceStatus("index", "not_evaluated" if is_configured else "not_configured")
+    return SourceStatus(
+        "index",
+        known.status,
+        as_of=known.as_of,
+        age_seconds=int((now - known.as_of).total_seconds()) if known.as_of else None,
+        since=known.failing_since,
+        sentence=known.sentence,
+    )

@@ -1,7 +1,6 @@
 """Traced runs: remember them, and answer when a node was entered, by whom, and whether the project is alive."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,20 +11,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.facts.traces import RunEnd, TracedRun
 from app.inventory import tables
-from app.inventory.views import NodeActivity, Visit
+from app.inventory.views import Coverage, Liveness, NodeActivity, Stay, TracedEntry, Visit
 
 DAY = timedelta(days=1)
 _run, _thread, _seen = tables.trace_run, tables.thread, tables.observation
-
-
-@dataclass(frozen=True, slots=True)
-class Coverage:
-    """Between which moments every run of a node was read. ``exact``: by a question about this node alone."""
-
-    node: str
-    exact: bool
-    covered_from: datetime
-    covered_until: datetime
 
 
 # -- writes ----------------------------------------------------------------------------------------------------------
@@ -52,12 +41,14 @@ async def keep_runs(connection: AsyncConnection, deployment_id: int, runs: Seque
     await connection.execute(query, list(rows.values()))
 
 
-def upsert(connection: AsyncConnection, table: Any, *, keys: Collection[str]) -> Any:
-    """An insert that replaces a row with the same key."""
+def upsert(
+    connection: AsyncConnection, table: Any, *, keys: Collection[str], index: Collection[str] | None = None
+) -> Any:
+    """An insert that replaces a row with the same key. ``keys`` stay as they are; ``index``: the key, if it is fewer."""
     make = postgresql_insert if connection.dialect.name == "postgresql" else sqlite_insert
     query = make(table)
     changed = {column.name: query.excluded[column.name] for column in table.columns if column.name not in keys}
-    return query.on_conflict_do_update(index_elements=list(keys), set_=changed)
+    return query.on_conflict_do_update(index_elements=list(index or keys), set_=changed)
 
 
 async def set_coverage(connection: AsyncConnection, deployment_id: int, covered: Iterable[Coverage]) -> None:
@@ -146,16 +137,6 @@ async def list_coverage(connection: AsyncConnection, deployment_id: int) -> dict
     return {row.node: Coverage(row.node, row.exact, row.covered_from, row.covered_until) for row in rows}
 
 
-@dataclass(frozen=True, slots=True)
-class TracedEntry:
-    """A run of a target: when it began, and which thread it was."""
-
-    node: str
-    thread_id: str | None
-    trace_id: str | None
-    started_at: datetime
-
-
 async def list_entries(
     connection: AsyncConnection, deployment_id: int, graph: str, nodes: Collection[str], *, since: datetime, limit: int
 ) -> list[TracedEntry]:
@@ -186,14 +167,6 @@ def _is_of_another(graph: str) -> ColumnElement[bool]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Liveness:
-    """Whether a project's silence says something: runs of other nodes in the window, and the newest run of the graph's."""
-
-    others: int
-    newest: datetime | None
-
-
 async def find_liveness(
     connection: AsyncConnection, deployment_id: int, graph: str, *, but: Collection[str], since: datetime
 ) -> Liveness:
@@ -220,16 +193,6 @@ async def find_movement(
     query = select(created, moved).where(_thread.c.deployment_id == deployment_id, population)
     row = (await connection.execute(query)).one()
     return row[0], row[1]
-
-
-@dataclass(frozen=True, slots=True)
-class Stay:
-    """A leaf of a thread at or below a target, as the thread list saw it. ``left_at`` None: still there."""
-
-    thread_id: str
-    node: str
-    left_at: datetime | None
-    departure: str | None
 
 
 async def list_stays(

@@ -423,3 +423,108 @@ class Visit:
     at: datetime
     end: str
     trace_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Between which moments every run of a node was read. ``exact``: by a question about this node alone."""
+
+    node: str
+    exact: bool
+    covered_from: datetime
+    covered_until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class TracedEntry:
+    """A run of a target: when it began, and which thread it was."""
+
+    node: str
+    thread_id: str | None
+    trace_id: str | None
+    started_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Liveness:
+    """Whether a project's silence says something: runs of other nodes in the window, and the newest run of the graph's."""
+
+    others: int
+    newest: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """A leaf of a thread at or below a target, as the thread list saw it. ``left_at`` None: still there."""
+
+    thread_id: str
+    node: str
+    left_at: datetime | None
+    departure: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Listed ids by what became of them: seen, closed, expired, unknown, hidden, other_form, no_id or unchecked."""
+
+    by_word: Mapping[str, int]
+    closed: int
+
+    @property
+    def listed(self) -> int:
+        """All of them."""
+        return sum(self.by_word.values())
+
+    @property
+    def unresolved(self) -> Mapping[str, int]:
+        """Those that nobody has seen and that are not settled, by why."""
+        return {word: count for word, count in self.by_word.items() if word not in ("seen", "closed", "expired")}
+
+
+@dataclass(frozen=True, slots=True)
+class IndexLine:
+    """One listed id that nobody has seen. ``why``: unknown (the server does not have it), hidden (it has, and does not list
+    it), other_form (a thread with this id in a longer form is there), no_id (no id of a thread), unchecked."""
+
+    thread_id: str
+    why: str
+    graph_id: str | None
+    created_at: datetime | None
+    state: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class IndexProblem:
+    """What is wrong with one line of a batch, without anything of it. Lines count from 1."""
+
+    line: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class IndexTaken:
+    """What became of a batch. ``rejected``, ``duplicates``: of the whole list so far; ``is_whole``: the list is complete."""
+
+    accepted: int
+    rejected: int
+    duplicates: int
+    listed: int
+    is_whole: bool
+    problems: tuple[IndexProblem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """The application's list beside the threads that were seen. ``only_in_index``: unsettled ids, some of them, by id."""
+
+    deployment: str
+    kind: str | None
+    source: SourceStatus
+    listed: int
+    closed: int
+    by_word: Mapping[str, int]
+    only_on_server: int
+    malformed: int
+    duplicates: int
+    states: Mapping[str, int]
+    only_in_index: tuple[IndexLine, ...]

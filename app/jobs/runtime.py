@@ -82,9 +82,9 @@ class Runtime:
 
     async def poll(self, name: str, *, full: bool) -> PollSummary:
         """One round on a deployment, to its end."""
-        deployment = self.deployment(name)
-        others = self._others.setdefault(name, OtherSources(deployment, self.store))
-        poller = Poller(deployment, self.store, self.drains, await self.server(name), beside=others.read)
+        deployment, server = self.deployment(name), await self.server(name)
+        others = self._others.setdefault(name, OtherSources(deployment, self.store, server))
+        poller = Poller(deployment, self.store, self.drains, server, beside=others.read)
         return await poller.poll(full=full)
 
     async def start_poll(self, name: str, *, full: bool) -> PollSummary:

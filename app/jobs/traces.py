@@ -14,7 +14,7 @@ from app.errors import DrainboardError, SourceError, Throttled
 from app.facts.traces import run_name
 from app.inventory import reads, traces
 from app.inventory.store import Store
-from app.inventory.traces import Coverage
+from app.inventory.views import Coverage
 from app.logs import get_logger
 from app.settings import LangSmithSettings
 from app.sources.langsmith.client import LangSmith, Project

@@ -1,0 +1,232 @@
+"""What traces prove for a drain (design §4.3, proof 4). Pure.
+
+A run of a target in the window blocks, unless it belongs to a stay that the thread list saw and that ended in order. No run
+proves something only if the whole window was read, nothing was sampled away, and the project is alive; and never alone.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from app.drains.answers import Check, Reason, Verdict
+from app.drains.sentences import names, span
+from app.facts.topology import at_or_below
+from app.facts.traces import run_name
+from app.facts.types import Departure
+from app.inventory.views import Liveness, SourceStatus, Stay, TracedEntry
+
+SLACK = timedelta(minutes=10)  # between two clocks, and between a thread and its first trace
+QUIET = timedelta(hours=1)  # how long threads may move without a trace
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Runs of a drain's targets in the window. ``later``: newer than the last look at the threads, so not judged yet."""
+
+    total: int = 0
+    explained: int = 0
+    unexplained: int = 0
+    later: int = 0
+    unjoined: int = 0
+    last_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How the traces were read. ``status``: complete, incomplete or failed; None before the first attempt."""
+
+    status: str | None
+    code: str | None
+    sentence: str | None
+    since: datetime | None
+    covered_from: datetime | None
+    covered_until: datetime | None
+    sampling_rate: float
+    retention: timedelta | None
+    project_began_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class TraceEvidence:
+    """What the traces say of one drain. ``starts_at``: the window's begin, or the first thread's if that is later."""
+
+    nodes: tuple[str, ...]
+    window: timedelta
+    starts_at: datetime
+    max_age: timedelta
+    reading: Reading
+    entries: Entries
+    liveness: Liveness
+    moved_at: datetime | None
+    is_cut: bool  # more entries than are looked at
+
+    def reasons(self, now: datetime) -> Iterator[Reason]:
+        """What blocks and what is not known."""
+        if not self.nodes:
+            return
+        if self.entries.unexplained:
+            yield self._reason("node_still_entered", now, Verdict.BLOCKED, self.entries.unexplained)
+        for code in self._missing(now):
+            yield self._reason(code, now)
+
+    def is_trusted(self, now: datetime, *, since: datetime) -> bool:
+        """Whether silence since then says that nobody entered."""
+        covered = self.reading.covered_from
+        return not any(self._missing(now)) and covered is not None and covered <= since
+
+    def _missing(self, now: datetime) -> Iterator[str]:
+        reading = self.reading
+        if reading.covered_from is None or reading.covered_until is None:
+            yield "source_failed" if reading.status == "failed" else "traces_incomplete"
+            return
+        if now - reading.covered_until > self.max_age:
+            if reading.status in ("failed", "incomplete"):
+                yield "source_failed" if reading.status == "failed" else "traces_incomplete"
+            yield "traces_stale"
+        elif self.is_cut:
+            yield "traces_incomplete"
+        if self._is_short(reading.covered_from, now):
+            yield "traces_window_short"
+        if reading.sampling_rate < 1:
+            yield "traces_sampled"
+        if self._is_silent():
+            yield "traces_silent"
+
+    def _is_short(self, covered_from: datetime, now: datetime) -> bool:
+        bounds = [covered_from, self.reading.project_began_at]
+        bounds.append(None if self.reading.retention is None else now - self.reading.retention)
+        return any(bound is not None and bound > self.starts_at + SLACK for bound in bounds)
+
+    def _is_silent(self) -> bool:
+        newest = self.liveness.newest
+        if not self.liveness.others or newest is None:
+            return True
+        return self.moved_at is not None and self.moved_at - newest > QUIET
+
+    def _reason(self, code: str, now: datetime, verdict: Verdict = Verdict.UNKNOWN, count: int | None = None) -> Reason:
+        return Reason(code, verdict, count, "traces", self.reading.covered_until, self._sentence(code, now))
+
+    def _sentence(self, code: str, now: datetime) -> str:
+        window, reading = span(self.window), self.reading
+        match code:
+            case "node_still_entered":
+                return self._entered(now)
+            case "source_failed":
+                return f"The traces could not be read. {reading.sentence or ''}".strip()
+            case "traces_incomplete":
+                said = reading.sentence if reading.status == "incomplete" else None
+                return f"The traces of the last {window} were not read to their end. {said or 'The next poll goes on.'}"
+            case "traces_stale":
+                since = reading.covered_until
+                age = span(now - since) if since else "long"
+                return f"The traces were last read {age} ago, and may be {span(self.max_age)} old at most."
+            case "traces_window_short":
+                return self._short(now)
+            case "traces_sampled":
+                share = f"{self.reading.sampling_rate:.0%}"
+                return f"Only {share} of the traces are kept (`sampling_rate`), so an entry may have left none."
+            case _:
+                return self._silent()
+
+    def _entered(self, now: datetime) -> str:
+        count, last = self.entries.unexplained, self.entries.last_at
+        ago = f", the last one {span(now - last)} ago" if last else ""
+        times = "once" if count == 1 else f"{count:,} times"
+        return (
+            f"{names(self.nodes)} was entered {times} in the last {span(self.window)}{ago}, and no thread that waited "
+            "there explains it. Something still sends work there."
+        )
+
+    def _short(self, now: datetime) -> str:
+        began, kept, window = self.reading.project_began_at, self.reading.retention, span(self.window)
+        if kept is not None and now - kept > self.starts_at + SLACK:
+            return f"Traces are kept for {span(kept)} only (`retention`); the drain asks for the last {window}."
+        if began is not None and began > self.starts_at + SLACK:
+            return f"The tracing project began {span(now - began)} ago; the drain asks for the last {window}."
+        return f"The traces that were read do not reach back the {window} that the drain asks for."
+
+    def _silent(self) -> str:
+        if not self.liveness.others or self.liveness.newest is None:
+            return (
+                f"No other node of the graph left a trace in the last {span(self.window)}, so that the target left none "
+                "says nothing. Is it the right project, and does the server trace into it?"
+            )
+        return (
+            f"Threads moved after the last trace of {self.liveness.newest:%Y-%m-%d %H:%M} UTC, so tracing may have stopped. "
+            "Does the server still trace into this project?"
+        )
+
+    def source(self, now: datetime) -> SourceStatus:
+        """The source as this drain sees it."""
+        until = self.reading.covered_until
+        status = self.reading.status or "not_evaluated"
+        if until is not None and now - until <= self.max_age:
+            status = "complete"
+        elif status == "complete":
+            status = "stale"
+        return SourceStatus(
+            "traces",
+            status,  # type: ignore[arg-type]
+            as_of=until,
+            age_seconds=int((now - until).total_seconds()) if until else None,
+            seen=self.liveness.others + self.entries.total,
+            since=self.reading.since,
+            sentence=self.reading.sentence,
+        )
+
+    def check(self, now: datetime) -> Check:
+        """Its line in the checklist."""
+        if not self.nodes:
+            return Check("traces", "not_needed", "Only nodes leave traces; this drain has none.")
+        found = list(self.reasons(now))
+        if not found:
+            quiet = f"Nobody entered in the last {span(self.window)}"
+            if self.entries.total:
+                quiet = f"{self.entries.explained:,} entries in the last {span(self.window)}, each by a thread that left in order"
+            return Check(
+                "traces", "pass", f"{quiet}; {self.liveness.others:,} runs of other nodes.", self.reading.covered_until
+            )
+        blocks = any(reason.verdict is Verdict.BLOCKED for reason in found)
+        sentence = " ".join(reason.sentence for reason in found)
+        return Check("traces", "fail" if blocks else "unknown", sentence, self.reading.covered_until)
+
+
+def sort_entries(
+    runs: Iterable[TracedEntry], stays: Iterable[Stay], paths: Collection[str], *, judged_until: datetime | None
+) -> Entries:
+    """Which runs of the targets are explained, and which are not. ``judged_until``: when the threads were last looked at."""
+    by_thread: dict[str, list[Stay]] = {}
+    for stay in stays:
+        by_thread.setdefault(stay.thread_id, []).append(stay)
+    total = explained = unexplained = later = unjoined = 0
+    last_at: datetime | None = None
+    for run in runs:
+        total += 1
+        last_at = run.started_at if last_at is None else max(last_at, run.started_at)
+        unjoined += run.thread_id is None
+        mine = by_thread.get(run.thread_id or "", [])
+        if any(_explains(mine, run, path) for path in paths if run_name(path) == run.node):
+            explained += 1
+        elif judged_until is not None and run.started_at > judged_until:
+            later += 1
+        else:
+            unexplained += 1
+    return Entries(total, explained, unexplained, later, unjoined, last_at)
+
+
+def _explains(stays: Iterable[Stay], run: TracedEntry, path: str) -> bool:
+    """A run belongs to the stay that ended next. One that has not ended counts among the threads."""
+    after = [stay for stay in stays if at_or_below(stay.node, path)]
+    after = [stay for stay in after if stay.left_at is None or stay.left_at >= run.started_at]
+    if not after:
+        return False
+    ended = [stay for stay in after if stay.left_at is not None]
+    if not ended:
+        return True
+    return min(ended, key=_left_at).departure == Departure.COMPLETED.value
+
+
+def _left_at(stay: Stay) -> datetime:
+    if stay.left_at is None:
+        raise ValueError("a stay that has not ended")
+    return stay.left_at

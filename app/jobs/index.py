@@ -1,0 +1,210 @@
+"""Takes the application's list of threads: by its query beside a poll, or in batches that are pushed; and asks the server
+for ids that nobody has seen.
+
+A failure beside a poll is an outcome that is remembered, never an exception.
+"""
+
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from app.clock import utc_now
+from app.errors import BadRequest, DrainboardError, SourceError, Throttled
+from app.facts.index import IndexEntry
+from app.facts.types import RowFacts
+from app.inventory import index
+from app.inventory.store import Store
+from app.inventory.views import IndexProblem, IndexTaken
+from app.logs import get_logger
+from app.settings import ThreadIndexSettings
+from app.sources.thread_index.query import read_index
+from app.sources.thread_index.reduce import Malformed, reduce_entry
+
+CHECKS = 200  # ids that one poll asks the server for
+CHECK_AGAIN = timedelta(hours=1)
+MAX_ROWS = 5000  # of one push
+MAX_PROBLEMS = 100
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
+
+log = get_logger("index")
+
+
+class Asks(Protocol):
+    """What can be asked for one thread: the Agent Server."""
+
+    async def thread(self, thread_id: str) -> RowFacts | None:
+        """The thread, or None when there is none."""
+        ...
+
+
+@dataclass
+class IndexReader:
+    """One deployment's list. ``read`` is called beside each poll."""
+
+    deployment: str
+    settings: ThreadIndexSettings | None
+    interval: timedelta
+    store: Store
+    server: Asks
+
+    async def read(self, deployment_id: int) -> None:
+        """Ask the query when it is time, then the server for ids that nobody has seen."""
+        now = utc_now()
+        if self.settings is not None and self.settings.query is not None and await self._is_due(deployment_id, now):
+            await self._read(deployment_id, self.settings, now)
+        await self._check(deployment_id, now)
+
+    async def _is_due(self, deployment_id: int, now: datetime) -> bool:
+        async with self.store.database.read() as connection:
+            known = await index.find_source(connection, deployment_id)
+        return known is None or known.as_of is None or known.status != "complete" or now - known.as_of >= self.interval
+
+    async def _read(self, deployment_id: int, settings: ThreadIndexSettings, now: datetime) -> None:
+        failure: DrainboardError | None = None
+        malformed = duplicates = 0
+        async with self.store.database.write() as connection:
+            known = await index.find_source(connection, deployment_id)
+        reading = (known.reading if known else 0) + 1
+        try:
+            batches = read_index(
+                deployment=self.deployment, url=settings.url(), query=settings.query or "", longest=settings.timeout
+            )
+            async for batch in batches:
+                malformed += batch.malformed
+                async with self.store.database.write() as connection:
+                    duplicates += await index.keep_entries(
+                        connection, deployment_id, batch.entries, reading=reading, is_list=True
+                    )
+        except DrainboardError as error:
+            failure = error
+        status, sentence = _outcome(failure, malformed)
+        async with self.store.database.write() as connection:
+            if failure is None:
+                await index.forget_older(connection, deployment_id, reading=reading)
+            await index.set_source(
+                connection,
+                deployment_id,
+                kind="query",
+                reading=reading,
+                as_of=now if failure is None else known.as_of if known else None,
+                tried_at=now,
+                status=status,
+                sentence=sentence,
+                failing_since=((known.failing_since if known else None) or now) if failure else None,
+                malformed=malformed,
+                duplicates=duplicates,
+            )
+        log.info("index.read", deployment=self.deployment, status=status, malformed=malformed, duplicates=duplicates)
+
+    async def _check(self, deployment_id: int, now: datetime) -> None:
+        """Ask for some ids that are listed and that nobody has seen: is there no such thread, or is it hidden?"""
+        async with self.store.database.read() as connection:
+            ids = await index.list_unresolved(connection, deployment_id, checked_before=now - CHECK_AGAIN, limit=CHECKS)
+            inside = {found: match.group().lower() for found in ids if (match := _UUID.search(found))}
+            known = await index.list_known(connection, deployment_id, set(inside.values()) - set(ids))
+        found: dict[str, str] = {}
+        for thread_id in ids:
+            if inside.get(thread_id) in known:
+                found[thread_id] = index.OTHER_FORM
+            elif not _is_uuid(thread_id):
+                found[thread_id] = index.NO_ID
+            else:
+                try:
+                    found[thread_id] = index.MISSING if await self.server.thread(thread_id) is None else index.HIDDEN
+                except Throttled:
+                    break
+                except SourceError:
+                    continue
+        async with self.store.database.write() as connection:
+            await index.set_found(connection, deployment_id, found, now=now)
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return str(uuid.UUID(text)) == text
+    except ValueError:
+        return False
+
+
+def _outcome(failure: DrainboardError | None, malformed: int) -> tuple[str, str | None]:
+    if failure is not None:
+        return "failed", failure.message[:500]
+    if malformed:
+        what = "1 row has" if malformed == 1 else f"{malformed:,} rows have"
+        return "incomplete", f"{what} no usable thread id, so a thread may be missing. Correct the list."
+    return "complete", None
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """A batch as it was sent. ``snapshot``: the list it is part of; ``begin`` and ``done``: its first and last batch."""
+
+    rows: Sequence[Mapping[str, Any]]
+    snapshot: str | None
+    begin: bool
+    done: bool
+    kind: str
+
+
+async def take(store: Store, deployment_id: int, push: Push, *, now: datetime) -> IndexTaken:
+    """Keep a batch. The same batch twice is the same as once; a bad line does not keep the others out.
+
+    Raises ``BadRequest`` when it belongs to a list that is not the one under way: a list that is not whole would hide ids.
+    """
+    if len(push.rows) > MAX_ROWS:
+        raise BadRequest(f"One batch may have {MAX_ROWS:,} threads; send several.")
+    entries, problems, malformed = _parsed(push.rows)
+    async with store.database.write() as connection:
+        known = await index.find_source(connection, deployment_id)
+        snapshot = known.snapshot if known else None
+        begins = push.snapshot is not None and push.begin and push.snapshot != snapshot
+        if push.snapshot is not None and not begins and push.snapshot != snapshot:
+            raise BadRequest(
+                "This batch is part of a list that is not the one under way. Send the list anew from its first batch, "
+                "with begin: true."
+            )
+        reading = (known.reading if known else 0) + begins
+        twice = await index.keep_entries(
+            connection, deployment_id, entries, reading=reading, is_list=push.snapshot is not None
+        )
+        is_whole = push.snapshot is not None and push.done
+        if is_whole:
+            await index.forget_older(connection, deployment_id, reading=reading)
+        malformed += known.malformed if known and push.snapshot is not None and not begins else 0
+        twice += known.duplicates if known and push.snapshot is not None and not begins else 0
+        under_way = push.snapshot is not None and not push.done
+        status, sentence = _outcome(None, malformed if push.snapshot is not None else 0)
+        await index.set_source(
+            connection,
+            deployment_id,
+            kind=push.kind,
+            reading=reading,
+            snapshot=push.snapshot if under_way else None,
+            as_of=(known.as_of if known else None) if under_way else now,
+            tried_at=now,
+            status=(known.status if known else "incomplete") if under_way else status,
+            sentence=(known.sentence if known else None) if under_way else sentence,
+            malformed=malformed,
+            duplicates=twice,
+        )
+        listed = await index.count_entries(connection, deployment_id)
+    return IndexTaken(len(entries), malformed, twice, listed, not under_way, tuple(problems[:MAX_PROBLEMS]))
+
+
+def _parsed(rows: Sequence[Mapping[str, Any]]) -> tuple[list[IndexEntry], list[IndexProblem], int]:
+    entries: list[IndexEntry] = []
+    problems: list[IndexProblem] = []
+    malformed = 0
+    for line, row in enumerate(rows, 1):
+        try:
+            entry, bad = reduce_entry(row)
+            entries.append(entry)
+            if bad:
+                problems.append(IndexProblem(line, f"{', '.join(bad)} could not be used and was left out"))
+        except Malformed as error:
+            malformed += 1
+            problems.append(IndexProblem(line, str(error)))
+    return entries, problems, malformed

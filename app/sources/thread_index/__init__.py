@@ -1,0 +1,1 @@
+"""The application's own list of threads: a query, a file, or what is pushed."""
