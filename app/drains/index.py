@@ -1,7 +1,7 @@
 """What the application's own list of threads proves for a drain (design §4.3, proof 5). Pure."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from app.drains.answers import Check, Reason, Verdict
@@ -66,6 +66,22 @@ class IndexEvidence:
         ids = "1 id is" if total == 1 else f"{total:,} ids are"
         whys = [_WHY.get(word, "{n} others").format(n=f"{count:,}") for word, count in sorted(unresolved.items())]
         return f"{ids} in the thread index, and no such thread was seen: {'; '.join(whys)}."
+
+    @property
+    def valid_until(self) -> datetime | None:
+        """When this evidence gets too old by itself."""
+        return self.source.as_of + self.max_age if self.source.as_of is not None else None
+
+    def status(self, now: datetime) -> SourceStatus:
+        """The source as this drain sees it."""
+        stale = self.source.as_of is not None and now - self.source.as_of > self.max_age
+        unresolved = sum(self.comparison.unresolved.values())
+        return replace(
+            self.source,
+            status="stale" if stale and self.source.status == "complete" else self.source.status,
+            expected=self.comparison.listed,
+            seen=self.comparison.listed - unresolved,
+        )
 
     def check(self, now: datetime) -> Check:
         """Its line in the checklist."""

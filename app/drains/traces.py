@@ -156,7 +156,13 @@ class TraceEvidence:
             "Does the server still trace into this project?"
         )
 
-    def source(self, now: datetime) -> SourceStatus:
+    @property
+    def valid_until(self) -> datetime | None:
+        """When this evidence gets too old by itself."""
+        until = self.reading.covered_until
+        return until + self.max_age if until is not None and self.nodes else None
+
+    def status(self, now: datetime) -> SourceStatus:
         """The source as this drain sees it."""
         until = self.reading.covered_until
         status = self.reading.status or "not_evaluated"

@@ -10,6 +10,7 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.facts.traces import RunEnd, TracedRun
+from app.facts.types import Condition
 from app.inventory import tables
 from app.inventory.views import Coverage, Liveness, NodeActivity, Stay, TracedEntry, Visit
 
@@ -187,8 +188,9 @@ async def find_liveness(
 async def find_movement(
     connection: AsyncConnection, deployment_id: int, population: ColumnElement[bool]
 ) -> tuple[datetime | None, datetime | None]:
-    """When the first thread of a population was created, and when one last moved. Tombstones count."""
-    moved = func.max(func.coalesce(_thread.c.state_updated_at, _thread.c.created_at), type_=tables.UtcDateTime)
+    """When the first thread of a population was created, and when one that ever ran last moved. Tombstones count."""
+    ran = case((_thread.c.condition != Condition.NEVER_RAN.value, _thread.c.state_updated_at))
+    moved = func.max(ran, type_=tables.UtcDateTime)
     created = func.min(_thread.c.created_at, type_=tables.UtcDateTime)
     query = select(created, moved).where(_thread.c.deployment_id == deployment_id, population)
     row = (await connection.execute(query)).one()

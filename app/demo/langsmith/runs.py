@@ -4,7 +4,7 @@ import json
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -72,9 +72,20 @@ class Runs:
             found[run.project] = min(found.get(run.project, run.start_time), run.start_time)
         return found
 
+    def age(self, thread_id: str | None, *, by: timedelta) -> None:
+        """Make a thread's runs older: time passes quicker in a test."""
+        for run in self.all():
+            if run.thread_id == thread_id:
+                run.start_time -= by
+                run.end_time = run.end_time and run.end_time - by
+
+    def all(self) -> list[Run]:
+        """Every run."""
+        return list(self._runs.values())
+
     def of_project(self, project_id: str) -> list[Run]:
         """The runs of a project, newest first."""
-        mine = [run for run in list(self._runs.values()) if project_uuid(run.project) == project_id]
+        mine = [run for run in self.all() if project_uuid(run.project) == project_id]
         return sorted(mine, key=lambda run: (run.start_time, run.id), reverse=True)
 
     def _write(self, run: Run) -> None:
