@@ -32,6 +32,7 @@ class Between:
     app: ASGIApp
     answers: dict[str, list[Response]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    url: str = ""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
