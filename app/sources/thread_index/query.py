@@ -58,14 +58,15 @@ def _batches(deployment: str, url: str, query: str, timeout: timedelta) -> Any:
         ) from None
     try:
         with _reading(engine.connect(), timeout) as connection:
-            result = connection.execution_options(stream_results=True, yield_per=BATCH).execute(text(query))
-            known = [column for column in COLUMNS if column in set(result.keys())]
-            if "thread_id" not in known:
-                raise SourceError(
-                    f"The query of {deployment}'s thread index gives no column thread_id. Name it with `as thread_id`."
-                )
-            for part in result.mappings().partitions():
-                yield _reduced(part, known)
+            _try_postgresql(connection, query)
+            with connection.execution_options(stream_results=True, yield_per=BATCH).execute(text(query)) as result:
+                known = [column for column in COLUMNS if column in set(result.keys())]
+                if "thread_id" not in known:
+                    raise SourceError(
+                        f"The query of {deployment}'s thread index gives no column thread_id. Name it with `as thread_id`."
+                    )
+                for part in result.mappings().partitions():
+                    yield _reduced(part, known)
     except (SQLAlchemyError, OSError) as error:
         raise _failure(deployment, error) from None
     finally:
@@ -99,6 +100,12 @@ def _reading(connection: Connection, timeout: timedelta) -> Iterator[Connection]
                 connection.commit()
         yield connection
         connection.rollback()
+
+
+def _try_postgresql(connection: Connection, query: str) -> None:
+    """Let a wrong query fail before it is streamed: a failed server-side cursor is not closed by its driver."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text(f"select * from ({query.rstrip().rstrip(';')}\n) as listed limit 0")).close()  # noqa: S608 - the settings wrote it
 
 
 def _reduced(part: Any, known: list[str]) -> IndexBatch:
