@@ -65,7 +65,7 @@ def _batches(deployment: str, url: str, query: str, timeout: timedelta) -> Any:
                     raise SourceError(
                         f"The query of {deployment}'s thread index gives no column thread_id. Name it with `as thread_id`."
                     )
-                for part in result.mappings().partitions():
+                for part in result.mappings().partitions(BATCH):
                     yield _reduced(part, known)
     except (SQLAlchemyError, OSError) as error:
         raise _failure(deployment, error) from None
