@@ -3,38 +3,33 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement
+from sqlalchemy import and_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.drains.index import IndexEvidence
+from app.drains.intake import entered, shown_not_entered
+from app.drains.looking import Look
 from app.drains.spec import DrainSpec
 from app.drains.traces import SLACK, Reading, TraceEvidence, sort_entries
 from app.facts.traces import run_name
-from app.inventory import index, traces
+from app.inventory import index, reads, subjects, tables, traces
 from app.inventory.freshness import index_source
-from app.settings import DeploymentSettings, LangSmithSettings, ThreadIndexSettings
+from app.settings import LangSmithSettings, ThreadIndexSettings
 
 MAX_ENTRIES = 20_000
 
 
 async def gather_traces(
-    connection: AsyncConnection,
-    deployment_id: int,
-    spec: DrainSpec,
-    settings: DeploymentSettings,
-    *,
-    population: ColumnElement[bool],
-    looked_at: datetime | None,
-    max_age: timedelta,
-    now: datetime,
+    connection: AsyncConnection, look: Look, *, looked_at: datetime | None, max_age: timedelta | None
 ) -> TraceEvidence | None:
     """The traces' evidence; None where no traces are configured. ``looked_at``: when the threads were last seen whole."""
-    if settings.langsmith is None:
+    if look.deployment.langsmith is None:
         return None
+    spec, deployment_id, now = look.spec, look.deployment_id, look.now
     window = spec.policy.trace_window
-    created_at, moved_at = await traces.find_movement(connection, deployment_id, population)
+    created_at, moved_at = await traces.find_movement(connection, deployment_id, look.population)
     starts_at = now - window if created_at is None else max(now - window, created_at - SLACK)
-    reading = await _reading(connection, deployment_id, spec, settings.langsmith)
+    reading = await _reading(connection, deployment_id, spec, look.deployment.langsmith)
     targets = {run_name(node) for node in spec.nodes}
     runs = await traces.list_entries(
         connection, deployment_id, spec.graph, targets, since=now - window, limit=MAX_ENTRIES
@@ -45,7 +40,7 @@ async def gather_traces(
         nodes=spec.nodes,
         window=window,
         starts_at=starts_at,
-        max_age=max_age,
+        max_age=spec.policy.max_age if max_age is None else min(spec.policy.max_age, max_age),
         reading=reading,
         entries=sort_entries(runs, stays, spec.nodes, judged_until=looked_at),
         liveness=await traces.find_liveness(connection, deployment_id, spec.graph, but=targets, since=now - window),
@@ -82,32 +77,42 @@ async def _reading(
     )
 
 
-async def count_untraced(
-    connection: AsyncConnection,
-    deployment_id: int,
-    threads: dict[str, datetime],
-) -> int:
-    """Of these threads (id, last movement): those whose traces do not reach their last movement, so that an entry may have
-    left none."""
-    newest = await traces.list_newest_run(connection, deployment_id, threads)
-    return sum(1 for thread_id, moved in threads.items() if not _is_traced(newest.get(thread_id), moved))
+async def count_untraced(connection: AsyncConnection, look: Look, closed_at: datetime) -> int:
+    """Of the threads created after intake closed of which storage shows nothing: those whose traces do not reach their last
+    movement. Of the others the traces show whether they entered."""
+    since_then = and_(look.population, tables.thread.c.created_at > closed_at)
+    count = 0
+    for found in await subjects.count_subjects(connection, look.deployment_id, since_then, lens=look.lens):
+        subject = look.subject(found.key)
+        if shown_not_entered(subject) or any(entered(subject, node) for node in look.spec.nodes):
+            continue
+        where, cursor = and_(since_then, subjects.looks_like([found.key], lens=look.lens)), None
+        while True:
+            rows, cursor = await subjects.list_subject_threads(
+                connection, look.deployment_id, where, lens=look.lens, cursor=cursor, limit=reads.MAX_LIMIT
+            )
+            moved = {row.thread_id: row.since for row in rows}
+            newest = await traces.list_newest_run(connection, look.deployment_id, moved)
+            count += sum(not _is_traced(newest.get(thread_id), when) for thread_id, when in moved.items())
+            if cursor is None:
+                break
+    return count
 
 
 def _is_traced(newest: datetime | None, moved: datetime) -> bool:
     return newest is not None and newest >= moved - SLACK
 
 
-async def gather_index(
-    connection: AsyncConnection, deployment_id: int, spec: DrainSpec, settings: DeploymentSettings, *, now: datetime
-) -> IndexEvidence | None:
+async def gather_index(connection: AsyncConnection, look: Look) -> IndexEvidence | None:
     """The thread index's evidence; None where there is none: neither configured nor ever pushed."""
-    source = await index.find_source(connection, deployment_id)
-    if source is None and settings.thread_index is None:
+    settings = look.deployment.thread_index
+    source = await index.find_source(connection, look.deployment_id)
+    if source is None and settings is None:
         return None
-    expired_before = now - (settings.thread_index or ThreadIndexSettings()).expires_after
-    mine = index.of_population(spec.graph, spec.created_before)
+    expired_before = look.now - (settings or ThreadIndexSettings()).expires_after
+    mine = index.of_population(look.spec.graph, look.spec.created_before)
     return IndexEvidence(
-        source=index_source(source, is_configured=True, now=now),
-        comparison=await index.compare(connection, deployment_id, mine, expired_before=expired_before),
-        max_age=spec.policy.sweep_max_age,
+        source=index_source(source, is_configured=True, now=look.now),
+        comparison=await index.compare(connection, look.deployment_id, mine, expired_before=expired_before),
+        max_age=look.spec.policy.sweep_max_age,
     )

@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, and_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.drains.answers import MustAct, OldestBlocker
+from app.drains.beside import count_untraced, gather_index, gather_traces
 from app.drains.deployed import deployed_targets
 from app.drains.dispositions import Disposition
 from app.drains.entered import entered, shown_not_entered
@@ -31,6 +32,10 @@ async def gather_evidence(connection: AsyncConnection, look: Look, *, max_age: t
     stored = await reads.find_deployment(connection, spec.deployment)
     alarms = await reads.list_alarms(connection, deployment_id, spec.deployment)
     fresh_leaks, intake_unseen = await count_intake(connection, look)
+    looked_at = polls.complete_scan.started_at if polls.complete_scan else None
+    traces = await gather_traces(connection, look, looked_at=looked_at, max_age=max_age)
+    if intake_unseen and look.closed_at is not None and traces is not None and traces.is_trusted(now, look.closed_at):
+        intake_unseen = await count_untraced(connection, look, look.closed_at)
     return Evidence(
         spec=replace(spec, phase="closed") if row.closed_at is not None else spec,
         criteria_version=row.criteria_version,
@@ -63,6 +68,8 @@ async def gather_evidence(connection: AsyncConnection, look: Look, *, max_age: t
         sweep_interval=look.deployment.sweep_interval,
         requests_per_minute=look.deployment.requests_per_minute,
         max_age=max_age,
+        traces=traces,
+        index=await gather_index(connection, look),
     )
 
 

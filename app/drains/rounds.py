@@ -40,13 +40,15 @@ async def end_round(connection: AsyncConnection, look: Look, round_: Round) -> A
     """Move a drain on and store its answer, in the transaction that ends the poll."""
     last = await _last_evaluation(connection, look)
     arrivals = await writes.keep_arrivals(connection, await list_arrivals(connection, look))
-    after = _advance(look, round_, arrivals=arrivals > 0)
+    evidence = await gather_evidence(connection, look)
+    is_entered = evidence.traces is not None and evidence.traces.entries.unexplained > 0
+    after = _advance(look, round_, blocked=look.is_blocked or is_entered, arrivals=arrivals > 0)
     if await _fell_at_deploy(connection, look, last):
         after = replace(after, fell_at=look.now, holds_since=None, sweeps=0)
     was_drained = await _was_drained(connection, look, round_, last)
     removed = removed_targets(look.spec, look.revisions, after.removed, was_drained=was_drained, now=look.now)
     after = replace(after, removed=removed)
-    answer = decide(replace(await gather_evidence(connection, look), soak=after), look.now)
+    answer = decide(replace(evidence, soak=after), look.now)
     if answer.verdict is Verdict.DRAINED and after.drained_at is None:
         after = replace(after, drained_at=look.now)
     await _remember(connection, look, after)
@@ -54,14 +56,14 @@ async def end_round(connection: AsyncConnection, look: Look, round_: Round) -> A
     return answer
 
 
-def _advance(look: Look, round_: Round, *, arrivals: bool) -> SoakState:
+def _advance(look: Look, round_: Round, *, blocked: bool, arrivals: bool) -> SoakState:
     before = look.soak
     if not round_.is_complete:
-        hit = look.is_blocked or arrivals
+        hit = blocked or arrivals
         return after_a_hit(before, arrivals=arrivals, as_of=round_.as_of) if hit else before
     return advance(
         before,
-        blocked=look.is_blocked,
+        blocked=blocked,
         arrivals=arrivals,
         touched_at=touched_at(look.spec, look.revisions, since=before.holds_since),
         is_sweep=round_.is_sweep,

@@ -69,7 +69,7 @@ class TraceEvidence:
         for code in self._missing(now):
             yield self._reason(code, now)
 
-    def is_trusted(self, now: datetime, *, since: datetime) -> bool:
+    def is_trusted(self, now: datetime, since: datetime) -> bool:
         """Whether silence since then says that nobody entered."""
         covered = self.reading.covered_from
         return not any(self._missing(now)) and covered is not None and covered <= since

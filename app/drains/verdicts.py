@@ -10,8 +10,10 @@ from datetime import datetime, timedelta
 
 from app.drains.answers import Answer, Check, MustAct, OldestBlocker, Population, Reason, Soak, TargetAnswer, Verdict
 from app.drains.dispositions import Disposition
+from app.drains.index import IndexEvidence
 from app.drains.sentences import blocked_sentence, headline, names, next_step, span, threads, unknown_sentence
 from app.drains.spec import DrainSpec, Target
+from app.drains.traces import TraceEvidence
 from app.inventory.views import PollSummary, Said, SourceStatus
 
 
@@ -79,6 +81,8 @@ class Evidence:
     sweep_interval: timedelta
     requests_per_minute: int
     max_age: timedelta | None = None
+    traces: TraceEvidence | None = None
+    index: IndexEvidence | None = None
 
     @property
     def effective_max_age(self) -> timedelta:
@@ -122,7 +126,13 @@ class Evidence:
 def decide(evidence: Evidence, now: datetime) -> Answer:
     """The verdict now, with its reasons, checks and sentences."""
     spec = evidence.spec
-    reasons = [*_blocked(evidence), *_unknown(evidence, now)]
+    beside = list(_beside(evidence, now))
+    reasons = [
+        *_blocked(evidence),
+        *(reason for reason in beside if reason.verdict is Verdict.BLOCKED),
+        *_unknown(evidence, now),
+        *(reason for reason in beside if reason.verdict is Verdict.UNKNOWN),
+    ]
     accepted = {reason.code for reason in reasons if _is_accepted(reason, spec)}
     standing = [reason for reason in reasons if reason.code not in accepted]
     verdict = _verdict(standing)
@@ -143,7 +153,7 @@ def decide(evidence: Evidence, now: datetime) -> Answer:
         population=_population(evidence),
         dispositions={found.value: evidence.dispositions.get(found, 0) for found in Disposition},
         targets=tuple(_targets(evidence)),
-        sources=(_threads_source(evidence, now), *_other_sources(evidence)),
+        sources=(_threads_source(evidence, now), *_other_sources(evidence, now)),
         soak=_soak(evidence),
         retry_after_seconds=_retry_after(evidence) if soaking and not evidence.blocking else None,
         valid_until=_valid_until(evidence) if verdict is Verdict.DRAINED else None,
@@ -229,6 +239,14 @@ def _unknown(evidence: Evidence, now: datetime) -> Iterator[Reason]:
         yield Reason(code.partition(":")[0], Verdict.UNKNOWN, count, "threads", evidence.as_of, sentence, link)
 
 
+def _beside(evidence: Evidence, now: datetime) -> Iterator[Reason]:
+    """What the other sources say. Their silence alone never makes a verdict green."""
+    if evidence.traces is not None:
+        yield from evidence.traces.reasons(now)
+    if evidence.index is not None:
+        yield from evidence.index.reasons(now)
+
+
 def _phase(evidence: Evidence) -> Iterator[tuple[str, int | None]]:
     if evidence.spec.phase == "additive":
         yield "phase_not_observing", None
@@ -295,7 +313,8 @@ def _not_evaluated(evidence: Evidence) -> set[str]:
     """Proofs that this drain asks for and this version cannot check."""
     required = evidence.spec.policy.require
     asked = evidence.configured if required is None else evidence.configured | set(required)
-    return {source for source in ("traces", "index") if source in asked}
+    read = {"traces": evidence.traces, "index": evidence.index}
+    return {source for source, found in read.items() if source in asked and found is None}
 
 
 # -- the rest of the answer ----------------------------------------------------------------------------------------
@@ -325,10 +344,11 @@ def _threads_source(evidence: Evidence, now: datetime) -> SourceStatus:
     return evidence.source
 
 
-def _other_sources(evidence: Evidence) -> Iterator[SourceStatus]:
+def _other_sources(evidence: Evidence, now: datetime) -> Iterator[SourceStatus]:
     missing = _not_evaluated(evidence)
-    for name in ("traces", "index"):
-        yield SourceStatus(name, "not_evaluated" if name in missing else "not_configured")
+    for name, found in (("traces", evidence.traces), ("index", evidence.index)):
+        unread = SourceStatus(name, "not_evaluated" if name in missing else "not_configured")
+        yield unread if found is None else found.status(now)
 
 
 def _soak(evidence: Evidence) -> Soak:
@@ -366,6 +386,7 @@ def _valid_until(evidence: Evidence) -> datetime | None:
     if evidence.complete_sweep is None or evidence.complete_scan is None:
         return None
     ends = [said.until for said in evidence.said] + list(evidence.attested.values())
+    ends += [found.valid_until for found in (evidence.traces, evidence.index) if found is not None]
     return min(
         evidence.complete_sweep.started_at + evidence.spec.policy.sweep_max_age,
         evidence.complete_scan.started_at + evidence.effective_max_age,
@@ -375,7 +396,7 @@ def _valid_until(evidence: Evidence) -> datetime | None:
 
 def _checks(evidence: Evidence, standing: list[Reason], now: datetime) -> Iterator[Check]:
     """The checklist, in the order in which a person would ask."""
-    codes = {reason.code: reason for reason in standing}
+    codes = {reason.code: reason for reason in standing if reason.source == "threads"}
 
     def check(name: str, among: tuple[str, ...], passed: str, as_of: datetime | None = evidence.as_of) -> Check:
         hits = [codes[code] for code in among if code in codes]
@@ -400,8 +421,10 @@ def _checks(evidence: Evidence, standing: list[Reason], now: datetime) -> Iterat
         yield check("target deployed", ("target_not_deployed",), _deployed_sentence(evidence))
     else:
         yield Check("target deployed", "not_needed", "An erasure is judged by what is stored.")
-    for source in ("traces", "index"):
-        if source in _not_evaluated(evidence):
+    for source, found in (("traces", evidence.traces), ("index", evidence.index)):
+        if found is not None:
+            yield found.check(now)
+        elif source in _not_evaluated(evidence):
             yield Check(source, "unknown", unknown_sentence("not_evaluated", count=None, part=source))
         else:
             yield Check(source, "not_needed", "Not configured for this deployment.")
