@@ -115,21 +115,22 @@ def _settings(url: str | None, demo: bool) -> Iterator[Settings]:
 @contextlib.contextmanager
 def _demo() -> Iterator[Settings]:
     from app.demo.agent_server import AgentServerFailed
-    from app.demo.run import DEMO_DRAINS, DEPLOYMENT, demo_server
+    from app.demo.run import DEMO_DRAINS, DEPLOYMENT, PROJECT, demo_servers
     from app.demo.seed import seed
 
     home = DEMO_HOME.absolute()
     output.err.print("Starting a local Agent Server with example threads …")
     try:
-        with demo_server(home / "agent") as address:
-            asyncio.run(seed(address))
+        with demo_servers(home / "agent") as servers:
+            asyncio.run(seed(servers.url))
             deployment = quick_deployment(
                 DEPLOYMENT,
-                address,
+                servers.url,
                 environment="example",
                 poll_interval="5s",
                 sweep_interval="5m",
                 requests_per_minute=6000,
+                langsmith={"project": PROJECT, "endpoint": servers.langsmith},
             )
             database: dict[str, Any] = {}
             if not os.environ.get("DRAINBOARD_DATABASE_URL"):

@@ -28,7 +28,7 @@ async def gather_traces(
     spec, deployment_id, now = look.spec, look.deployment_id, look.now
     window = spec.policy.trace_window
     created_at, moved_at = await traces.find_movement(connection, deployment_id, look.population)
-    starts_at = now - window if created_at is None else max(now - window, created_at - SLACK)
+    starts_at = now - window if created_at is None else max(now - window, created_at)
     reading = await _reading(connection, deployment_id, spec, look.deployment.langsmith)
     targets = {run_name(node) for node in spec.nodes}
     runs = await traces.list_entries(

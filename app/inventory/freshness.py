@@ -77,3 +77,19 @@ def index_source(known: Any | None, *, is_configured: bool, now: datetime) -> So
         since=known.failing_since,
         sentence=known.sentence,
     )
+
+
+def traces_source(
+    known: Any | None, covered_until: datetime | None, *, is_configured: bool, now: datetime
+) -> SourceStatus:
+    """The state of the traces. ``covered_until``: up to when all that was asked for was read."""
+    if known is None:
+        return SourceStatus("traces", "not_evaluated" if is_configured else "not_configured")
+    return SourceStatus(
+        "traces",
+        known.status,
+        as_of=covered_until,
+        age_seconds=int((now - covered_until).total_seconds()) if covered_until else None,
+        since=known.failing_since,
+        sentence=known.sentence,
+    )

@@ -255,3 +255,10 @@ async def list_newest_run(
         )
         found |= {row[0]: row[1] for row in (await connection.execute(query)).all()}
     return found
+
+
+async def list_last_entered(connection: AsyncConnection, deployment_id: int) -> Mapping[str, datetime]:
+    """When each node was last entered, as far back as runs are kept."""
+    newest = func.max(_run.c.started_at, type_=tables.UtcDateTime)
+    query = select(_run.c.node, newest).where(_run.c.deployment_id == deployment_id).group_by(_run.c.node)
+    return {row[0]: row[1] for row in (await connection.execute(query)).all()}

@@ -351,7 +351,7 @@ class Evidence:
     last_run: Mapping[str, str | None] | None = None
     deploys: tuple[Mapping[str, str | None], ...] | None = None
     lineage: tuple[CheckpointEvidence, ...] | None = None
-    traces: Mapping[str, str] | None = None
+    traces: Mapping[str, str | None] | None = None
     index: Mapping[str, bool] | None = None
     drains: tuple[DrainMention, ...] = ()
     schema: str = field(default="drainboard.evidence/1")
@@ -528,3 +528,17 @@ class IndexReport:
     duplicates: int
     states: Mapping[str, int]
     only_in_index: tuple[IndexLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTraces:
+    """One node in the traces. ``days``: entries of each of the last days, oldest first. ``joined``: entries of which the
+    thread is known. ``watched_since``: from when on every run of it was read; None: not read yet."""
+
+    node: str
+    last_entered: datetime | None
+    entered: int
+    joined: int
+    errored: int
+    days: tuple[int, ...]
+    watched_since: datetime | None

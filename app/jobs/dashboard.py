@@ -2,7 +2,7 @@
 
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -29,12 +29,14 @@ from app.inventory.views import (
     DrainMention,
     Evidence,
     Inventory,
+    NodeTraces,
     PollSummary,
     SourceStatus,
     ThreadPage,
 )
 from app.jobs.readings import Readings
 from app.jobs.runtime import Runtime
+from app.jobs.traced import list_nodes, other_sources, with_traces
 from app.settings import DeploymentSettings
 from app.sources.agent_server.client import without_secrets
 from app.version import VERSION
@@ -68,6 +70,7 @@ class Dashboard:
             revisions = await reads.list_revisions(connection, row.id)
             statuses = await reads.count_by(connection, row.id, "status")
             conditions = await reads.count_by(connection, row.id, "condition")
+            others = await other_sources(connection, row.id, settings, now=now)
             source = threads_source(row, polls, poll_interval=settings.poll_interval, now=now)
             return DeploymentStatus(
                 name=name,
@@ -77,7 +80,7 @@ class Dashboard:
                 total=sum(statuses.values()),
                 statuses=statuses,
                 conditions=conditions,
-                sources=(source, _sweep_source(polls.complete_sweep, settings, now), *_unchecked(settings)),
+                sources=(source, _sweep_source(polls.complete_sweep, settings, now), *others),
                 current_poll=polls.running,
                 last_sweep=polls.complete_sweep,
                 last_scan=polls.complete_scan,
@@ -194,7 +197,16 @@ class Dashboard:
         if live:
             facts, lineage = await self._read_now(settings, thread_id, facts, background)
             background = replace(background, lineage=lineage)
-        return not_found(thread_id, background) if facts is None else report(facts, mentions, background)
+        found_report = not_found(thread_id, background) if facts is None else report(facts, mentions, background)
+        async with store.database.read() as connection:
+            return await with_traces(connection, row.id, settings, found_report)
+
+    async def nodes(self, name: str, nodes: Collection[str]) -> tuple[NodeTraces, ...]:
+        """What the traces say of these nodes; empty where no traces were ever read."""
+        self._runtime.deployment(name)
+        async with self._runtime.store.database.read() as connection:
+            row = await reads.find_deployment(connection, name)
+            return () if row is None else await list_nodes(connection, row.id, nodes, now=utc_now())
 
     async def _read_now(
         self, settings: DeploymentSettings, thread_id: str, known: ThreadFacts | None, background: Background
@@ -250,15 +262,6 @@ def _sweep_source(sweep: PollSummary | None, settings: DeploymentSettings, now: 
         age_seconds=int(age.total_seconds()),
         expected=sweep.threads_expected,
         seen=sweep.threads_seen,
-    )
-
-
-def _unchecked(settings: DeploymentSettings) -> tuple[SourceStatus, ...]:
-    sentence = "Configured, but this version of Drainboard cannot read it yet."
-    configured = {"traces": settings.langsmith is not None, "index": settings.thread_index is not None}
-    return tuple(
-        SourceStatus(name, "not_evaluated" if there else "not_configured", sentence=sentence if there else None)
-        for name, there in configured.items()
     )
 
 

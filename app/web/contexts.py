@@ -6,7 +6,7 @@ and paths that ``render.py`` registers.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import ClassVar
 
 from app.drains.answers import Answer, BlockingThread, Verdict
@@ -19,6 +19,7 @@ from app.inventory.views import (
     DeployThread,
     Evidence,
     Inventory,
+    NodeTraces,
     SourceStatus,
     ThreadPage,
 )
@@ -56,6 +57,20 @@ class NodeCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class TracedNode:
+    """A node in the traces. ``strip``: a block for each of the last days, the busiest the highest; a day without an entry
+    is a dot. ``is_quiet``: watched for 30 days, and nobody entered."""
+
+    node: str
+    last_entered: datetime | None
+    entered: int
+    joined_share: int | None
+    strip: str
+    watched_since: datetime | None
+    is_quiet: bool
+
+
+@dataclass(frozen=True, slots=True)
 class DeploymentPage:
     """The inventory of one deployment. ``nodes`` and ``pictures`` are empty when no graph was ever seen."""
 
@@ -70,6 +85,8 @@ class DeploymentPage:
     fields: tuple[Facet, ...]
     chips: tuple[Chip, ...]
     deploys: tuple[Deploy, ...]
+    traces: tuple[TracedNode, ...] = ()
+    quiet: tuple[TracedNode, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +189,7 @@ class DrainPage:
     past: tuple[PastAnswer, ...]
     say: Form
     attest: Form
+    traces: tuple[TracedNode, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +307,38 @@ def suggestions(deployments: Iterable[DeploymentStatus], chosen: str) -> Suggest
         nodes=tuple(sorted({node for each in revisions for node in each.nodes if not node.startswith("__")})),
         fields=tuple(sorted({name for each in revisions for name in each.fields})),
     )
+
+
+def deployed_nodes(deployment: DeploymentStatus) -> tuple[str, ...]:
+    """The nodes of all deployed graphs, each once."""
+    deployed = [each for each in deployment.revisions if each.vanished_at is None]
+    return tuple(dict.fromkeys(node for each in deployed for node in each.nodes if not node.startswith("__")))
+
+
+def traced_nodes(found: Iterable[NodeTraces], now: datetime) -> tuple[TracedNode, ...]:
+    """Nodes as the pages show them, in their order."""
+    return tuple(
+        TracedNode(
+            node=each.node,
+            last_entered=each.last_entered,
+            entered=each.entered,
+            joined_share=round(100 * each.joined / each.entered) if each.entered else None,
+            strip=_strip(each.days),
+            watched_since=each.watched_since,
+            is_quiet=not each.entered and each.watched_since is not None and now - each.watched_since >= _QUIET_FOR,
+        )
+        for each in found
+    )
+
+
+_QUIET_FOR = timedelta(days=30)
+_BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+def _strip(days: Iterable[int]) -> str:
+    counts = tuple(days)
+    most = max(counts, default=0)
+    return "".join(_BLOCKS[(len(_BLOCKS) - 1) * count // most] if count else "·" for count in counts)
 
 
 def silent_source(sources: Iterable[SourceStatus]) -> SourceStatus | None:

@@ -1,6 +1,6 @@
 """What the pages ask for: one question, one method. Methods raise ``app.errors.NotFound`` and ``BadRequest``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from app.drains.answers import Answer, BlockingThread
@@ -11,6 +11,7 @@ from app.inventory.views import (
     DeployReport,
     Evidence,
     Inventory,
+    NodeTraces,
     PollSummary,
     ThreadPage,
 )
@@ -49,6 +50,10 @@ class Dashboard(Protocol):
 
     async def evidence(self, name: str, thread_id: str, live: bool) -> Evidence:
         """The evidence report of one thread; ``live`` reads the server now. An unknown thread is ``found=False``."""
+        ...
+
+    async def nodes(self, name: str, nodes: Collection[str]) -> tuple[NodeTraces, ...]:
+        """What the traces say of these nodes; empty where no traces were ever read."""
         ...
 
     async def drains(self) -> tuple[Answer, ...]:

@@ -64,6 +64,7 @@ async def deployment(request: Request, name: str, data: Data, asked: Asked) -> H
     status = await data.deployment(name)
     inventory = await data.inventory(name, asked.filters)
     counts = await _node_totals(data, status, inventory, asked.filters)
+    traces = contexts.traced_nodes(await data.nodes(name, contexts.deployed_nodes(status)), utc_now())
     page = DeploymentPage(
         deployment=status,
         inventory=inventory,
@@ -75,6 +76,8 @@ async def deployment(request: Request, name: str, data: Data, asked: Asked) -> H
         fields=field_facets(inventory, asked),
         chips=chips(asked),
         deploys=(await data.deploys(name, None, LAST_DEPLOYS)).items,
+        traces=traces,
+        quiet=tuple(each for each in traces if each.is_quiet),
     )
     return _respond(request, page)
 
@@ -179,6 +182,7 @@ async def show_drain(
     """The page of a drain; with a form that could not be taken, as it was typed."""
     register: Register = request.app.state.register
     answer = await register.detail(name, now=utc_now())
+    targets = [target.name for target in answer.targets if target.kind == "node"]
     items, next_cursor, total = await data.drain_threads(name, disposition, cursor, PAGE_OF_THREADS, reason=reason)
     page = DrainPage(
         answer=answer,
@@ -193,6 +197,7 @@ async def show_drain(
         past=contexts.past_answers((await data.evaluations(name))[:PAST_ANSWERS]),
         say=say or Form(),
         attest=attest or Form(),
+        traces=contexts.traced_nodes(await data.nodes(answer.deployment, targets), answer.evaluated_at),
     )
     return _respond(request, page, status=status)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import create_engine, text
 
@@ -404,6 +404,7 @@ words = st.dictionaries(
 )
 
 
+@settings(deadline=None)
 @given(words, words)
 def test_more_that_nobody_has_seen_never_makes_a_verdict_greener(before: dict[str, int], more: dict[str, int]) -> None:
     unseen = {word: count for word, count in more.items() if word not in ("seen", "closed", "expired")}

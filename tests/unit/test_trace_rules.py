@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.drains.answers import Verdict
@@ -217,6 +217,7 @@ def _verdict(found: TraceEvidence, later: timedelta = timedelta(0)) -> int:
     return RANK[decide(made, NOW + later).verdict]
 
 
+@settings(deadline=None)
 @given(evidences, st.integers(0, 100))
 def test_ageing_never_makes_a_verdict_greener(found: TraceEvidence, minutes: int) -> None:
     if found.reading.covered_until is not None:
@@ -224,6 +225,7 @@ def test_ageing_never_makes_a_verdict_greener(found: TraceEvidence, minutes: int
         assert _verdict(replace(found, reading=older)) >= _verdict(found)
 
 
+@settings(deadline=None)
 @given(evidences)
 def test_a_page_less_never_makes_a_verdict_green(found: TraceEvidence) -> None:
     """A page that was lost leaves its time uncovered, whatever it held."""
@@ -232,11 +234,13 @@ def test_a_page_less_never_makes_a_verdict_green(found: TraceEvidence) -> None:
     assert _verdict(lost) >= RANK[Verdict.UNKNOWN]
 
 
+@settings(deadline=None)
 @given(evidences)
 def test_fewer_traces_of_other_nodes_never_make_a_verdict_greener(found: TraceEvidence) -> None:
     assert _verdict(replace(found, liveness=Liveness(0, None))) >= _verdict(found)
 
 
+@settings(deadline=None)
 @given(evidences, st.integers(0, 5))
 def test_an_entry_more_never_makes_a_verdict_greener(found: TraceEvidence, more: int) -> None:
     entries = replace(found.entries, unexplained=found.entries.unexplained + more)
@@ -253,6 +257,7 @@ stays = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(runs, stays)
 def test_every_entry_is_counted_once(found: list[TracedEntry], seen: list[Stay]) -> None:
     sorted_ = sort_entries(found, seen, [NODE], judged_until=NOW - 10 * MINUTE)
@@ -260,6 +265,7 @@ def test_every_entry_is_counted_once(found: list[TracedEntry], seen: list[Stay])
     assert sorted_.explained + sorted_.unexplained + sorted_.later == sorted_.total == len(found)
 
 
+@settings(deadline=None)
 @given(runs, stays)
 def test_a_stay_less_explains_no_more(found: list[TracedEntry], seen: list[Stay]) -> None:
     """Losing what completed stays were seen cannot turn an unexplained run into an explained one."""

@@ -2,7 +2,7 @@
 
 import uuid
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 
@@ -38,6 +38,7 @@ from app.inventory.views import (
     GraphChange,
     Inventory,
     NextStep,
+    NodeTraces,
     PendingEvidence,
     PollReason,
     PollSummary,
@@ -416,7 +417,12 @@ def evidence(item_id: str, **override: object) -> Evidence:
         departures=({"at": "2026-05-20T14:02:00Z", "node": "intake", "departure": "completed"},),
         last_run={"id": thread_id(1000), "status": "interrupted", "at": "2026-05-04T09:00:00Z"},
         deploys=({"at": "2026-05-20T14:02:00Z", "revision": "7f3a"},),
-        traces=None,
+        traces={
+            "window": "2026-11-27T12:00:00Z",
+            "last_entered": "2026-11-30T11:00:00Z",
+            "node": "await_approval",
+            "trace": "https://smith.example/o/1/projects/p/2/r/3",
+        },
         index={"listed": True, "closed": False},
         drains=(DrainMention("drop-await-approval", "stranded"), DrainMention("rename-customer", "holds_old_field")),
     )  # fmt: skip
@@ -476,6 +482,13 @@ MET = tuple(
 )
 
 
+def traced(node: str, *days: int, watched_days: int = 40) -> NodeTraces:
+    """A node in the traces of the last days."""
+    entered = sum(days)
+    last = before(hours=2) if entered else None
+    return NodeTraces(node, last, entered, entered - entered // 4, 0, days, before(days=watched_days))
+
+
 @dataclass
 class FakeDashboard:
     """Answers like the real one; ``threads_of`` are the threads of every deployment that was looked at."""
@@ -485,6 +498,7 @@ class FakeDashboard:
     open_alarms: tuple[Alarm, ...] = ()
     threads_of: tuple[ThreadItem, ...] = ()
     past: tuple[Mapping[str, object], ...] = ()
+    traced: tuple[NodeTraces, ...] = ()
     polls_started: list[tuple[str, bool]] = field(default_factory=list)
     live_reads: list[str] = field(default_factory=list)
 
@@ -540,6 +554,9 @@ class FakeDashboard:
         start = _offset(cursor)
         following = start + limit
         return ThreadPage(found[start:following], str(following) if following < len(found) else None, len(found))
+
+    async def nodes(self, name: str, nodes: Collection[str]) -> tuple[NodeTraces, ...]:
+        return tuple(each for each in self.traced if each.node in nodes)
 
     async def evidence(self, name: str, thread_id: str, live: bool) -> Evidence:
         await self.deployment(name)
@@ -713,6 +730,7 @@ def full_dashboard() -> FakeDashboard:
         open_alarms=ALARMS,
         threads_of=sixty_threads(),
         past=PAST,
+        traced=(traced("await_approval", 0, 3, 8), traced(HOSTILE_NODE, 1), traced("legacy_triage", 0, 0, 0)),
     )
 
 

@@ -24,6 +24,7 @@ from tests.web.fakes import (
     source,
     thread,
     thread_id,
+    traced,
     unseen_deployment,
 )
 
@@ -475,3 +476,29 @@ def test_the_deployment_links_its_revision_to_the_deploy_that_brought_it(web: Te
 )
 def test_the_headline_of_a_deploy_is_the_worst_that_it_did(fates: dict[str, int], threads: int, word: str) -> None:
     assert headline(deploy(fates=fates, threads=threads)).word == word
+
+
+def test_a_drain_shows_its_nodes_in_the_traces(web: TestClient) -> None:
+    page = web.get("/drains/drop-await-approval").text
+
+    assert "In the traces" in page
+    assert "·▃█" in page
+    assert "73 %" in page  # of 11 entries, 8 say which thread it was
+
+
+def test_a_deployment_names_nodes_that_nobody_has_entered_for_a_month() -> None:
+    seen = deployment(revisions=(revision(nodes=("await_approval", "old", "young")),))
+    nodes = (traced("await_approval", 1), traced("old", 0), traced("young", 0, watched_days=3))
+    with TestClient(make_app(FakeDashboard(known=(seen,), traced=nodes))) as client:
+        page = client.get(f"/deployments/{seen.name}").text
+
+    [said] = [line for line in page.splitlines() if "candidates for removal" in line]
+    assert "<code>old</code>" in said
+    assert "young" not in said
+    assert "await_approval" not in said
+
+
+def test_a_thread_links_to_its_trace(web: TestClient) -> None:
+    page = web.get(PAGES["thread"]).text
+
+    assert 'href="https://smith.example/o/1/projects/p/2/r/3"' in page
