@@ -487,7 +487,7 @@ def test_a_drain_shows_its_nodes_in_the_traces(web: TestClient) -> None:
 
 
 def test_a_deployment_names_nodes_that_nobody_has_entered_for_a_month() -> None:
-    seen = deployment(revisions=(revision(nodes=("await_approval", "old", "young")),))
+    seen = deployment(revisions=(revision(1, nodes=("await_approval", "old", "young")),))
     nodes = (traced("await_approval", 1), traced("old", 0), traced("young", 0, watched_days=3))
     with TestClient(make_app(FakeDashboard(known=(seen,), traced=nodes))) as client:
         page = client.get(f"/deployments/{seen.name}").text
