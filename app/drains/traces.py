@@ -15,7 +15,7 @@ from app.facts.traces import run_name
 from app.facts.types import Departure
 from app.inventory.views import Liveness, SourceStatus, Stay, TracedEntry
 
-SLACK = timedelta(minutes=10)  # between two clocks, and between a thread and its first trace
+SLACK = timedelta(minutes=5)  # between two clocks, and between a thread and its first trace
 QUIET = timedelta(hours=1)  # how long threads may move without a trace
 
 
@@ -93,9 +93,15 @@ class TraceEvidence:
             yield "traces_silent"
 
     def _is_short(self, covered_from: datetime, now: datetime) -> bool:
-        bounds = [covered_from, self.reading.project_began_at]
-        bounds.append(None if self.reading.retention is None else now - self.reading.retention)
-        return any(bound is not None and bound > self.starts_at + SLACK for bound in bounds)
+        return covered_from > self.starts_at or self._has_expired(now) or self._is_young()
+
+    def _has_expired(self, now: datetime) -> bool:
+        return self.reading.retention is not None and now - self.reading.retention > self.starts_at
+
+    def _is_young(self) -> bool:
+        """Whether the project began after somebody could have entered. A first trace comes a while after its thread."""
+        began = self.reading.project_began_at
+        return began is not None and began > self.starts_at + SLACK
 
     def _is_silent(self) -> bool:
         newest = self.liveness.newest
@@ -139,9 +145,9 @@ class TraceEvidence:
 
     def _short(self, now: datetime) -> str:
         began, kept, window = self.reading.project_began_at, self.reading.retention, span(self.window)
-        if kept is not None and now - kept > self.starts_at + SLACK:
+        if kept is not None and self._has_expired(now):
             return f"Traces are kept for {span(kept)} only (`retention`); the drain asks for the last {window}."
-        if began is not None and began > self.starts_at + SLACK:
+        if began is not None and self._is_young():
             return f"The tracing project began {span(now - began)} ago; the drain asks for the last {window}."
         return f"The traces that were read do not reach back the {window} that the drain asks for."
 
