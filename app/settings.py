@@ -123,6 +123,7 @@ class LangSmithSettings(_Strict):
 
     project: str = Field(min_length=1, max_length=200)
     endpoint: Url | None = None
+    web_url: Url | None = None
     api_key_env: str | None = None
     sampling_rate: float = Field(default=1.0, gt=0, le=1)
     retention: Duration | None = None

@@ -130,7 +130,7 @@ def _demo() -> Iterator[Settings]:
                 poll_interval="5s",
                 sweep_interval="5m",
                 requests_per_minute=6000,
-                langsmith={"project": PROJECT, "endpoint": servers.langsmith},
+                langsmith={"project": PROJECT, "endpoint": servers.langsmith, "web_url": servers.langsmith},
             )
             database: dict[str, Any] = {}
             if not os.environ.get("DRAINBOARD_DATABASE_URL"):

@@ -119,6 +119,8 @@ class TraceEvidence:
                 return self._entered(now)
             case "source_failed":
                 return f"The traces could not be read. {reading.sentence or ''}".strip()
+            case "traces_incomplete" if reading.status is None:
+                return "The traces were not read yet. The next poll does it."
             case "traces_incomplete":
                 said = reading.sentence if reading.status == "incomplete" else None
                 return f"The traces of the last {window} were not read to their end. {said or 'The next poll goes on.'}"

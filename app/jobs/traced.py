@@ -10,7 +10,7 @@ from app.errors import at
 from app.facts.traces import run_name
 from app.inventory import index, traces
 from app.inventory.freshness import index_source, traces_source
-from app.inventory.views import Evidence, NodeTraces, SourceStatus
+from app.inventory.views import Coverage, Evidence, NodeTraces, SourceStatus
 from app.settings import DeploymentSettings
 
 DAYS = 30
@@ -34,7 +34,8 @@ async def list_nodes(
     connection: AsyncConnection, deployment_id: int, paths: Collection[str], *, now: datetime
 ) -> tuple[NodeTraces, ...]:
     """What the traces of the last 30 days say of these nodes, in their order; empty where no traces were ever read."""
-    if await traces.find_source(connection, deployment_id) is None:
+    source = await traces.find_source(connection, deployment_id)
+    if source is None:
         return ()
     names = {path: run_name(path) for path in paths}
     covered = await traces.list_coverage(connection, deployment_id)
@@ -54,10 +55,17 @@ async def list_nodes(
                 joined=sum(each.joined for each in mine.values()),
                 errored=sum(each.errored for each in mine.values()),
                 days=tuple(mine[day].entered if day in mine else 0 for day in days),
-                watched_since=covered[name].covered_from if name in covered else None,
+                watched_since=_watched_since(covered.get(name), source.project_began_at),
             )
         )
     return tuple(found)
+
+
+def _watched_since(covered: Coverage | None, began_at: datetime | None) -> datetime | None:
+    """Since when every run was read; a project cannot have runs from before it began."""
+    if covered is None:
+        return None
+    return covered.covered_from if began_at is None else max(covered.covered_from, began_at)
 
 
 async def with_traces(

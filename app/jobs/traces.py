@@ -97,6 +97,7 @@ class TraceReader:
                 project=self.settings.project,
                 endpoint=self.settings.endpoint,
                 api_key=self.settings.api_key(),
+                web_url=self.settings.web_url,
             )
         if self._project is None or self._opened_at is None or now - self._opened_at > PROJECT_HOLDS:
             self._project, self._opened_at = await self._source.open(), now
@@ -115,7 +116,8 @@ class TraceReader:
         }
         windows = [timedelta(seconds=spec["policy"]["trace_window"]) for spec in open_drains]
         self._window = max([LEAST_WINDOW, *windows])
-        start = now - self._window
+        reach = self._window if self.settings.retention is None else min(self._window, self.settings.retention)
+        start = now - reach  # what has expired cannot be asked for
         others = {run_name(node) for found in revisions for node in found.nodes} - _NOT_NODES - targets
         anew = {name for name in targets if name in covered and not covered[name].exact}
         if anew:

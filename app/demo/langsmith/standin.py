@@ -94,6 +94,12 @@ def _answers(runs: Runs, version: str, *, everything: bool) -> APIRouter:
             if name in (None, project)
         ]
 
+    @router.get(f"/o/{_TENANT}/projects/p/{{project}}/r/{{trace}}")
+    async def trace_page(project: str, trace: str) -> list[dict[str, Any]]:
+        """Where a link to a trace leads: its runs, oldest first."""
+        found = [run for run in runs.of_project(project) if run.trace_id == trace]
+        return [_shown(run, (), everything=False) | {"name": run.name, "status": run.status} for run in reversed(found)]
+
     @router.post("/runs/query")
     async def query(request: Request) -> dict[str, Any]:
         body = orjson.loads(await request.body())

@@ -54,12 +54,15 @@ class RunPage:
 class LangSmith:
     """One deployment's tracing project. Call ``aclose`` at the end."""
 
-    def __init__(self, *, deployment: str, project: str, endpoint: str | None, api_key: str | None) -> None:
+    def __init__(
+        self, *, deployment: str, project: str, endpoint: str | None, api_key: str | None, web_url: str | None = None
+    ) -> None:
         self._deployment = deployment
         self._project = project
         self._client = Client(
             endpoint,
             api_key=api_key or "none",  # the SDK insists on one
+            web_url=web_url,
             timeout_ms=(5_000, 60_000),
             auto_batch_tracing=False,
             info=LangSmithInfo(),  # asked for below, where a failure is seen
