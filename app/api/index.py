@@ -48,6 +48,12 @@ async def put_index(deployment: str, request: Request) -> IndexTaken:
     return await listed.take(deployment, Push(batch.threads, batch.snapshot, batch.begin, batch.done, batch.kind))
 
 
+@router.delete("/deployments/{deployment}/index", status_code=204)
+async def delete_index(deployment: str, request: Request) -> None:
+    """Forget the list, when the application pushes none any more."""
+    await Listed(request.app.state.runtime).forget(deployment)
+
+
 async def _batch(request: Request) -> Batch:
     """The body, read only as far as it may be long."""
     body = bytearray()

@@ -91,6 +91,12 @@ async def forget_older(connection: AsyncConnection, deployment_id: int, *, readi
     await connection.execute(delete(_entry).where(is_older))
 
 
+async def forget(connection: AsyncConnection, deployment_id: int) -> None:
+    """The whole list, as if it had never been there."""
+    for table in (_entry, tables.index_source):
+        await connection.execute(delete(table).where(table.c.deployment_id == deployment_id))
+
+
 async def set_found(
     connection: AsyncConnection, deployment_id: int, found: Mapping[str, str], *, now: datetime
 ) -> None:

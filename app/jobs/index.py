@@ -118,6 +118,8 @@ class IndexReader:
                     break
                 except SourceError:
                     continue
+        if not found:
+            return
         async with self.store.database.write() as connection:
             await index.set_found(connection, deployment_id, found, now=now)
 

@@ -52,3 +52,11 @@ class Listed:
         async with self._runtime.store.database.write() as connection:
             deployment_id = await writes.ensure_deployment(connection, name, now)
         return await take(self._runtime.store, deployment_id, push, now=now)
+
+    async def forget(self, name: str) -> None:
+        """Forget a list that nobody pushes any more: until then a drain waits for a newer one."""
+        self._runtime.deployment(name)
+        async with self._runtime.store.database.write() as connection:
+            row = await reads.find_deployment(connection, name)
+            if row is not None:
+                await index.forget(connection, row.id)

@@ -126,6 +126,8 @@ def test_batches_over_http_are_bounded_and_checked(server: tuple[Traced, list[st
         ]
         nowhere = client.put("/api/v1/deployments/nowhere/index", json={"threads": []})
         report = client.get(path).json()
+        forgotten = client.delete(path)
+        after = client.get(path).json()
 
     assert (taken.status_code, taken.json()["listed"]) == (200, 3)
     assert again.json()["problems"] == [{"line": 1, "message": "there is no thread_id"}]
@@ -133,3 +135,4 @@ def test_batches_over_http_are_bounded_and_checked(server: tuple[Traced, list[st
     assert all(CANARY not in found.text for found in bad)
     assert nowhere.status_code == 404
     assert (report["listed"], report["closed"]) == (3, 1)
+    assert (forgotten.status_code, after["listed"], after["kind"]) == (204, 0, None)
