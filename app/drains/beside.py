@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from sqlalchemy import and_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.drains.entered import entered, shown_not_entered
 from app.drains.index import IndexEvidence
-from app.drains.intake import entered, shown_not_entered
 from app.drains.looking import Look
 from app.drains.spec import DrainSpec
 from app.drains.traces import SLACK, Reading, TraceEvidence, sort_entries

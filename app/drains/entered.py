@@ -22,6 +22,10 @@ def shown_not_entered(subject: Subject) -> bool:
 
 
 def never_entered(subject: Subject, node: str) -> bool:
-    """Whether storage shows that a thread was never sent to a node. Then it does not wait there, whatever its graph shows:
-    another configuration of it, one that nobody can draw, or none at all."""
-    return subject.routes is not None and not subject.routes.sends and not entered(subject, node)
+    """Whether storage shows that a thread was never sent to a node. Then it does not wait there, although the configuration
+    of the graph that it was read under does not draw the node. A graph that stores no route at all, as an entrypoint, shows
+    nothing by it."""
+    routes = subject.routes
+    if routes is None or routes.sends or not routes.branches or subject.revision_id is None:
+        return False
+    return not entered(subject, node)

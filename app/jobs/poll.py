@@ -406,7 +406,7 @@ class Poller:
         await self._reconcile(poll, readings)
         await self._compare_counts(poll)
         await self._name_the_stranded(poll)
-        first_assistant = next(iter(readings.current.values())).assistant_id if readings.current else None
+        first_assistant = next((found.assistant_id for found in readings.current.primary.values()), None)
         await probe(self._server, thread_id=poll.sample, assistant_id=first_assistant)
         for reason in walk.reasons:
             poll.miss(reason)

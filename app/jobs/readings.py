@@ -167,6 +167,7 @@ class Readings:
         expires_at = await self.server.expires_at(row.thread_id)
         leaves = with_causes(facts.leaves, row, facts.state, last_run) if facts.state is not None else facts.leaves
         return replace(facts, leaves=leaves, last_run=last_run, expires_at=expires_at)
+
     async def _completed(self, row: RowFacts, state: StateFacts) -> tuple[StateFacts, bool]:
         """A state with the graph of its head, from the run that wrote it where the head does not name one; and whether that
         is all that is to know. A thread that names no graph has an empty state on some servers, whatever its head holds."""

@@ -1,6 +1,6 @@
 """Servers that are not the official one of today: a transport in front of any other, which answers as they do.
 
-``AEGRA`` is made from the answers of aegra-api 0.11.0 on Python 3.12 and PostgreSQL (docs/decisions/0009). The others lack
+``AEGRA`` is made from the answers of aegra-api 0.11.0 on Python 3.12 and PostgreSQL (docs/decisions/0013). The others lack
 one thing each.
 """
 

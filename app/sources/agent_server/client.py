@@ -364,7 +364,9 @@ class AgentServer:
         """The newest run of a thread, whatever its status; None when there is none or the server would not say."""
         fields: list[Any] = ["run_id", "status", "created_at", "kwargs"]
         try:
-            return reduce_last_run(await self._ask(lambda: self._client.runs.list(_in_path(thread_id), limit=1, select=fields)))
+            return reduce_last_run(
+                await self._ask(lambda: self._client.runs.list(_in_path(thread_id), limit=1, select=fields))
+            )
         except (_Refused, _Passing, _Nonsense, Malformed):
             return None
 
@@ -372,7 +374,9 @@ class AgentServer:
         """When the server deletes a thread by itself; None when it never does or would not say."""
         params = {"include": "ttl"}
         try:
-            return reduce_expiry(await self._ask(lambda: self._client.http.get(f"/threads/{_in_path(thread_id)}", params=params)))
+            return reduce_expiry(
+                await self._ask(lambda: self._client.http.get(f"/threads/{_in_path(thread_id)}", params=params))
+            )
         except (_Refused, _Passing, _Nonsense, Malformed):
             return None
 
