@@ -114,8 +114,9 @@ def _may_wait(subject: Subject, node: str, rules: Rules) -> bool:
         return False
     if subject.routes is None:
         return True
-    waits_at_join = any(_last(path) in subject.routes.joins for path in joins | deferred)
-    return waits_at_join or any(_last(path) in subject.routes.branches for path in deferred)
+    routes = subject.routes
+    waits_at_join = any(_last(path) in routes.joins for path in (joins | deferred) - routes.empty)
+    return waits_at_join or any(_last(path) in routes.branches for path in deferred - routes.empty)
 
 
 def _last(path: str) -> str:

@@ -190,4 +190,10 @@ def _ever(spec: DrainSpec, revisions: Iterable[RevisionSummary], kind: str) -> f
 def _routes(raw: Json | None) -> Routes | None:
     if raw is None:
         return None
-    return Routes(frozenset(raw["branches"]), frozenset(raw["joins"]), raw["sends"], frozenset(raw["fields"]))
+    return Routes(
+        frozenset(raw["branches"]),
+        frozenset(raw["joins"]),
+        raw["sends"],
+        frozenset(raw["fields"]),
+        frozenset(raw.get("empty", ())),
+    )

@@ -192,7 +192,8 @@ class StateFacts:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFacts:
-    """One checkpoint of a history. ``results`` are the ids of its tasks that have a result.
+    """One checkpoint of a history. ``results`` are the ids of its tasks that have a result; ``tasks`` the names of all of
+    them, ``finished`` of those that have one.
 
     Its ``next`` and tasks are recomputed by today's graph: after a deploy they are no evidence.
     """
@@ -205,6 +206,8 @@ class CheckpointFacts:
     run_id: str | None
     created_at: datetime | None
     results: frozenset[str]
+    tasks: frozenset[str] = frozenset()
+    finished: frozenset[str] = frozenset()
 
 
 class Departure(StrEnum):
@@ -254,7 +257,8 @@ class StorageFacts:
     """Which routes a thread's storage ever held: node names of ``branch:to:N`` and targets of ``join:…:N``.
 
     ``sends`` is True when the channel of ``Send`` was written: then a node may have been entered without a trace here.
-    ``fields`` are the stored channels, names kept as everywhere. ``versions``: how many stored versions each has, over the
+    ``fields`` are the stored channels, names kept as everywhere. ``empty``: joins and deferred nodes of the root at which
+    nothing waits, as the thread's history shows. ``versions``: how many stored versions each has, over the
     whole history; known only while the answer is fresh, it is not remembered.
     """
 
@@ -263,6 +267,7 @@ class StorageFacts:
     sends: bool
     fields: frozenset[str]
     checkpoints: int | None
+    empty: frozenset[str] = frozenset()
     versions: Mapping[str, int] = field(default_factory=dict)
 
 

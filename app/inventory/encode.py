@@ -105,6 +105,7 @@ def routes_to_json(storage: StorageFacts) -> Json:
         "joins": sorted(storage.joins),
         "sends": storage.sends,
         "fields": sorted(storage.fields),
+        "empty": sorted(storage.empty),
     }
 
 
@@ -213,6 +214,7 @@ def _storage(routes: Json | None, checkpoints: int | None) -> StorageFacts | Non
         sends=routes["sends"],
         fields=frozenset(routes["fields"]),
         checkpoints=checkpoints,
+        empty=frozenset(routes.get("empty", ())),
     )
 
 

@@ -23,6 +23,7 @@ from app.facts.conditions import (
     with_causes,
 )
 from app.facts.departures import Circumstances, judge_departure
+from app.facts.joins import deferred_is_empty, join_is_empty, lines_back, written
 from app.facts.topology import prefixes
 from app.facts.types import (
     Condition,
@@ -34,6 +35,7 @@ from app.facts.types import (
     StateFacts,
     StateFailure,
     Status,
+    StorageFacts,
     ThreadFacts,
 )
 from app.inventory.current import Current
@@ -41,6 +43,7 @@ from app.inventory.views import RevisionSummary
 from app.sources.agent_server.client import AgentServer
 
 T = TypeVar("T")
+JOIN_HISTORY = 30  # checkpoints in which a join must have run, to show that nothing waits at it
 SETTLES = frozenset({Condition.SETTLED, Condition.PARKED, Condition.FAILED})
 RESTS = frozenset({Condition.SETTLED, Condition.NEVER_RAN, Condition.PARKED, Condition.FAILED, Condition.HALF_STEP})
 SURPRISES = frozenset({Condition.STRANDED, Condition.LOST, Condition.UNPLACED})
@@ -115,7 +118,9 @@ class Readings:
         state, is_whole = await self._completed(row, state)
         judge = partial(judge_state, row, state, runs=runs, known=known, stuck_after=self.stuck_after, now=read_at)
         judged = judge(candidates=self.candidates)
-        storage = await self.server.storage(row.thread_id) if with_storage or _asks_unnamed(row, judged) else None
+        revision_id = self._revision_of(row, state)
+        wants_storage = with_storage or _asks_unnamed(row, judged)
+        storage = await self._storage(row, state, revision_id) if wants_storage else None
         if storage is not None and _asks_unnamed(row, judged):
             judged = judge(candidates={*self.candidates, *storage.branches})
         surprises = judged.condition in SURPRISES and (known is None or known.condition is not judged.condition)
@@ -128,7 +133,7 @@ class Readings:
         if not is_whole and judged.condition in RESTS:
             judged = replace(judged, condition=Condition.UNREAD)
         judged, departed = await self._judge_departures(row, state, known, judged)
-        if storage is None and known is not None and not moved(row, known):
+        if storage is None and known is not None and not moved(row, known) and _same_head(known.state, state):
             storage = known.storage
         return ThreadFacts(
             row=row,
@@ -137,7 +142,7 @@ class Readings:
             leaves=judged.leaves,
             state=state,
             state_read_at=read_at,
-            revision_id=self._revision_of(row, state),
+            revision_id=revision_id,
             runs=runs,
             storage=storage,
             stuck=judged.stuck,
@@ -149,9 +154,25 @@ class Readings:
         if known.state is None or known.row.status is Status.BUSY:
             return await self.read(known.row, known, with_runs=True, with_storage=True)
         self.wanted += 1
-        storage = await self.server.storage(known.row.thread_id)
+        storage = await self._storage(known.row, known.state, known.revision_id)
         self.done += 1
         return replace(known, storage=storage or known.storage, seen_at=utc_now(), departed=())
+
+    async def _storage(self, row: RowFacts, state: StateFacts, revision_id: int | None) -> StorageFacts | None:
+        """Stored channels, and at which joins and deferred nodes nothing waits although something once did."""
+        storage = await self.server.storage(row.thread_id)
+        revision = self.revisions.get(revision_id) if revision_id is not None else None
+        if storage is None or revision is None or row.status is Status.BUSY:
+            return storage
+        line = lines_back(revision, self.revisions.values())
+        empty = {node for node in written(storage.branches, revision.deferred) if deferred_is_empty(node, state, line)}
+        joins = written(storage.joins, (*revision.joins, *revision.deferred))
+        if joins:
+            history = await self.server.history(row.thread_id, ns="", down_to="", limit=JOIN_HISTORY)
+            whole = history if history and history[0].id == state.checkpoint_id else ()
+            waiting = {node for node in joins if not join_is_empty(node, whole, line)}
+            empty = (empty | joins) - waiting - (written(storage.branches, revision.deferred) - empty)
+        return replace(storage, empty=frozenset(empty))
 
     def _asks_for_runs(self, row: RowFacts, with_runs: bool) -> bool:
         """Whether the active runs must be asked for: where it matters, and of a thread that has been busy for so long that it
@@ -280,6 +301,11 @@ def _head_graph(row: RowFacts, known: ThreadFacts | None) -> str | None:
     if known.state is not None and known.state.graph_id is not None:
         return known.state.graph_id
     return known.head_graph or (known.row.graph_id if known.row.graph_id != row.graph_id else None)
+
+
+def _same_head(before: StateFacts | None, now: StateFacts) -> bool:
+    """Whether the head is still the one that was remembered: deleting a run takes checkpoints away and moves no row."""
+    return before is not None and before.checkpoint_id == now.checkpoint_id
 
 
 def _asks_unnamed(row: RowFacts, judged: Judgement) -> bool:

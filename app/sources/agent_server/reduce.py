@@ -4,7 +4,7 @@ Raises ``Malformed`` with a constant sentence when an answer has not the shape t
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -179,6 +179,7 @@ def _checkpoint(state: Mapping[str, Any]) -> CheckpointFacts:
     metadata = state.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
     tasks = [task for task in state.get("tasks") or [] if isinstance(task, Mapping)]
+    finished = [task for task in tasks if task.get("result") is not None]
     return CheckpointFacts(
         id=_text(_checkpoint_id(state), "checkpoint id"),
         parent_id=_parent_id(state),
@@ -187,8 +188,14 @@ def _checkpoint(state: Mapping[str, Any]) -> CheckpointFacts:
         graph_id=identifier(metadata.get("graph_id")),
         run_id=_uuid(metadata.get("run_id")),
         created_at=_maybe_time(state.get("created_at")),
-        results=frozenset(str(task.get("id")) for task in tasks if task.get("result") is not None),
+        results=frozenset(str(task.get("id")) for task in finished),
+        tasks=frozenset(_names(tasks)),
+        finished=frozenset(_names(finished)),
     )
+
+
+def _names(tasks: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    yield from (node_name(task["name"]) for task in tasks if isinstance(task.get("name"), str))
 
 
 def reduce_durability(raw: object) -> str | None:
