@@ -6,11 +6,12 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse
-from pydantic import BaseModel, ConfigDict
+from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from app.auth.same_origin import require_same_origin
 from app.clock import utc_now
 from app.drains.answers import Answer, BlockingThread
+from app.drains.burndown import BurnDown
 from app.drains.evidence_markdown import to_markdown
 from app.drains.register import By, Register
 from app.errors import BadRequest
@@ -260,6 +261,14 @@ async def gate(
     if answer.retry_after_seconds is not None:
         response.headers["Retry-After"] = str(answer.retry_after_seconds)
     return answer
+
+
+@router.get("/drains/{drain}/history")
+async def get_history(
+    drain: str, ask: Ask, since: AwareDatetime | None = None, until: AwareDatetime | None = None
+) -> BurnDown:
+    """How a drain went: what was left, what came and what left, where nobody looked. By default the last seven days."""
+    return await ask.history(drain, since, until)
 
 
 @router.get("/drains/{drain}/threads")

@@ -43,10 +43,10 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class DeployMark:
-    """A deploy of the drain's graph."""
+    """A deploy of the drain's graph, by its id."""
 
     at: datetime
-    graph: str
+    id: int
 
 
 @dataclass(frozen=True, slots=True)

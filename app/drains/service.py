@@ -8,8 +8,10 @@ from sqlalchemy import ColumnElement, and_, false
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.drains.answers import Answer, BlockingThread, Verdict
+from app.drains.burndown import BurnDown
 from app.drains.dispositions import Disposition, Standing
 from app.drains.gathering import gather_evidence
+from app.drains.going import read_burndown
 from app.drains.looking import Look, take_look
 from app.drains.needs import GreenNeed, green_need
 from app.drains.rounds import Round, end_round
@@ -21,6 +23,9 @@ from app.inventory.encode import Json, pending_nodes
 from app.inventory.store import Store
 from app.inventory.views import DrainMention
 from app.settings import DeploymentSettings, Settings
+
+DEFAULT_HISTORY = timedelta(days=7)
+LONGEST_HISTORY = timedelta(days=31)
 
 
 class Drains:
@@ -88,6 +93,19 @@ class Drains:
         async with self._store.database.read() as connection:
             row = await self._row(connection, name)
             return [found.answer for found in await reads.list_evaluations(connection, row.id, limit=limit)]
+
+    async def history(self, name: str, *, since: datetime | None, until: datetime | None, now: datetime) -> BurnDown:
+        """How a drain went between two times; without them the last seven days, of at most a month. Raises ``NotFound`` and
+        ``BadRequest``."""
+        until = min(until or now, now)
+        since = until - DEFAULT_HISTORY if since is None else since
+        if not timedelta(0) < until - since <= LONGEST_HISTORY:
+            raise BadRequest(f"Ask for a time of at most {LONGEST_HISTORY.days} days that begins before it ends.")
+        async with self._store.database.read() as connection:
+            row = await self._row(connection, name)
+            return await read_burndown(
+                connection, row, self._deployment(row.spec["deployment"]), since=since, until=until
+            )
 
     # -- polls ---------------------------------------------------------------------------------------------------
 

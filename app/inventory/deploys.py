@@ -96,6 +96,20 @@ async def list_deploys(
     return found, str(found[-1].id) if len(rows) > limit else None
 
 
+async def list_deploy_times(
+    connection: AsyncConnection, deployment_id: int, graph: str, *, since: datetime, until: datetime
+) -> list[tuple[datetime, int]]:
+    """When deploys of a graph were noticed in a time, oldest first, and their ids."""
+    table = tables.deploy
+    query = (
+        select(table)
+        .where(table.c.deployment_id == deployment_id, table.c.noticed_at >= since, table.c.noticed_at <= until)
+        .order_by(table.c.id)
+    )
+    rows = list(await connection.execute(query))
+    return [(row.noticed_at, row.id) for row in rows if any(change["graph"] == graph for change in row.changes)]
+
+
 async def find_deploy(
     connection: AsyncConnection, deployment_id: int, deployment: str, deploy_id: int
 ) -> Deploy | None:

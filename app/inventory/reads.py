@@ -417,6 +417,31 @@ async def list_evaluations(
     return list(await connection.execute(query if before is None else query.where(table.c.id < before)))
 
 
+async def list_evaluations_between(
+    connection: AsyncConnection, drain_id: int, *, since: datetime, until: datetime
+) -> list[Any]:
+    """The stored answers of a drain in a time, oldest first, with the one that held when it began."""
+    table = tables.evaluation
+    of_drain = select(table).where(table.c.drain_id == drain_id)
+    before = of_drain.where(table.c.evaluated_at < since).order_by(table.c.id.desc()).limit(1)
+    within = of_drain.where(table.c.evaluated_at >= since, table.c.evaluated_at <= until).order_by(table.c.id)
+    return [*await connection.execute(before), *await connection.execute(within)]
+
+
+async def list_looks(
+    connection: AsyncConnection, deployment_id: int, *, since: datetime, until: datetime
+) -> list[datetime]:
+    """When the complete polls of a time began, oldest first."""
+    table = tables.poll
+    query = (
+        select(table.c.started_at)
+        .where(table.c.deployment_id == deployment_id, table.c.state == "complete")
+        .where(table.c.started_at >= since, table.c.started_at <= until)
+        .order_by(table.c.id)
+    )
+    return list((await connection.execute(query)).scalars())
+
+
 # -- inventory -----------------------------------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.clock import utc_now
 from app.drains.answers import Answer, BlockingThread
+from app.drains.burndown import BurnDown
 from app.drains.evidence import Background, not_found, report
 from app.errors import BadRequest, NotFound
 from app.facts.capabilities import notes
@@ -243,6 +244,10 @@ class Dashboard:
         return await self._runtime.drains.threads(
             name, disposition=disposition, reason=reason, cursor=cursor, limit=limit, now=utc_now()
         )
+
+    async def history(self, name: str, since: datetime | None = None, until: datetime | None = None) -> BurnDown:
+        """How a drain went between two times; by default the last seven days."""
+        return await self._runtime.drains.history(name, since=since, until=until, now=utc_now())
 
     async def evaluations(self, name: str) -> list[Mapping[str, object]]:
         """The stored answers of a drain, newest first."""

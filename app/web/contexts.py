@@ -24,6 +24,7 @@ from app.inventory.views import (
     ThreadPage,
 )
 from app.web import words
+from app.web.burndown_picture import BurnPicture
 from app.web.deploys import Said
 from app.web.filters import Chip, Facet, ThreadQuery
 from app.web.forms import Form
@@ -189,6 +190,7 @@ class DrainPage:
     past: tuple[PastAnswer, ...]
     say: Form
     attest: Form
+    burndown: BurnPicture | None = None
     traces: tuple[TracedNode, ...] = ()
 
 

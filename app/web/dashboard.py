@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from app.drains.answers import Answer, BlockingThread
+from app.drains.burndown import BurnDown
 from app.inventory.views import (
     Alarm,
     DeploymentStatus,
@@ -75,6 +76,10 @@ class Dashboard(Protocol):
 
     async def evaluations(self, name: str) -> Sequence[Mapping[str, object]]:
         """The stored answers of a drain as the API has them, newest first."""
+        ...
+
+    async def history(self, name: str) -> BurnDown:
+        """How a drain went in the last days."""
         ...
 
     async def alarms(self) -> tuple[Alarm, ...]:

@@ -106,6 +106,7 @@ def make_environment(templates_dir: Path = TEMPLATES, static_dir: Path = STATIC)
         age=age,
         clock=clock,
         exact=exact,
+        day=day,
         moment=moment,
         iso=iso,
         duration=duration,
@@ -163,6 +164,12 @@ def exact(moment: datetime) -> str:
     """``3 May 2026, 09:12:04 UTC``."""
     utc = moment.astimezone(UTC)
     return f"{utc.day} {utc:%b %Y, %H:%M:%S} UTC"
+
+
+def day(moment: datetime) -> str:
+    """``3 May, 09:12``."""
+    utc = moment.astimezone(UTC)
+    return f"{utc.day} {utc:%b, %H:%M}"
 
 
 @pass_context

@@ -10,6 +10,7 @@ from app.clock import utc_now
 from app.drains.register import By, Register
 from app.inventory.views import DeploymentStatus, Inventory
 from app.web import contexts, deploys, paths
+from app.web.burndown_picture import draw_burndown
 from app.web.contexts import (
     DeploymentPage,
     DeployView,
@@ -197,6 +198,7 @@ async def show_drain(
         past=contexts.past_answers((await data.evaluations(name))[:PAST_ANSWERS]),
         say=say or Form(),
         attest=attest or Form(),
+        burndown=draw_burndown(await data.history(name)),
         traces=contexts.traced_nodes(await data.nodes(answer.deployment, targets), answer.evaluated_at),
     )
     return _respond(request, page, status=status)

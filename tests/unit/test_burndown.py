@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
-from app.drains.burndown import FlowCount, Gap, burn_point, find_gaps, sum_flow
+from app.drains.burndown import BurnDown, BurnPoint, FlowCount, Gap, burn_point, find_gaps, sum_flow
 from app.drains.dispositions import Disposition
 from app.drains.jsonable import to_jsonable
 from app.drains.verdicts import decide
+from app.web.burndown_picture import draw_burndown, say_burndown
 from tests.unit.builders import HOUR, MINUTE, NOW, evidence
 
 D = Disposition
@@ -40,3 +42,34 @@ def test_the_flow_of_all_nodes_adds_up_by_poll() -> None:
         (1, 3, {"completed": 2, "lost": 1}),
         (2, 0, {"abandoned": 3}),
     ]
+
+
+def series(*counts: int, came: int = 0, left: int = 0, gaps: tuple[Gap, ...] = ()) -> BurnDown:
+    """One answer an hour, up to now."""
+    since = NOW - len(counts) * HOUR
+    points = tuple(BurnPoint(since + at * HOUR, "blocked", count, 0, 40, 1) for at, count in enumerate(counts))
+    flow = (FlowCount(since, 1, came, {"completed": left}, True),)
+    return BurnDown("drop-it", since, NOW, points, flow, gaps, ())
+
+
+def test_the_words_name_an_end_only_where_more_leave_than_come() -> None:
+    assert "none is left in about 4 h" in say_burndown(series(20, 10, came=0, left=5))
+    assert "no end in sight" in say_burndown(series(20, 10, came=5, left=5))
+    assert "about" not in say_burndown(series(20, 0, came=0, left=20))
+
+
+def test_the_words_say_for_how_long_nobody_looked() -> None:
+    assert "For 30 min nobody looked." in say_burndown(series(3, 3, gaps=(Gap(NOW - HOUR, NOW - HOUR / 2),)))
+
+
+def test_the_line_stops_where_nobody_looked_and_goes_on_after_it() -> None:
+    whole = draw_burndown(series(4, 2))
+    gapped = draw_burndown(series(4, 2, gaps=(Gap(NOW - 1.5 * HOUR, NOW - 0.5 * HOUR),)))
+    assert whole is not None
+    assert gapped is not None
+    assert (whole.blocking.count("M"), gapped.blocking.count("M")) == (1, 2)
+    assert [float(x) for x in re.findall(r"H([0-9.]+)", gapped.blocking)] == [211.0, 712.0]
+
+
+def test_there_is_no_picture_without_an_answer() -> None:
+    assert draw_burndown(series()) is None

@@ -18,6 +18,7 @@ from app.drains.answers import (
     TargetAnswer,
     Verdict,
 )
+from app.drains.burndown import BurnDown, BurnPoint, DeployMark, FlowCount, Gap
 from app.drains.register import By, DrainDetail
 from app.drains.statements import Owned
 from app.errors import BadRequest, Conflict, DrainboardError, NotFound
@@ -597,6 +598,21 @@ class FakeDashboard:
         found = [each for each in found if disposition in (None, each.disposition)]
         start = _offset(cursor)
         return tuple(found[start : start + 10]), str(start + 10) if start + 10 < len(found) else None, len(found)
+
+    async def history(self, name: str) -> BurnDown:
+        found = await self.drain(name)
+        points = tuple(
+            BurnPoint(before(hours=hours), "blocked", left, 4, 1234, 1)
+            for hours, left in ((160, 30), (90, 22), (20, 12))
+        )
+        flow = (
+            FlowCount(before(hours=100), 3, 2, {"completed": 9}, True),
+            FlowCount(before(hours=30), 4, 1, {"completed": 8, "abandoned": 3}, True),
+        )
+        gaps = (Gap(before(hours=70), before(hours=60)),)
+        deploys = (DeployMark(before(hours=40), 7),)
+        start = before(hours=168)
+        return BurnDown(found.drain, start, NOW, points if found.population.as_of else (), flow, gaps, deploys)
 
     async def evaluations(self, name: str) -> list[Mapping[str, object]]:
         await self.drain(name)
