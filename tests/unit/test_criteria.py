@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from app.drains.criteria import settings_of, spec_of
@@ -61,6 +62,7 @@ drains = st.builds(
 )
 
 
+@hypothesis_settings(deadline=None)
 @given(drains.filter(lambda drain: all(each.old != each.new for each in drain.rename_fields)))
 def test_what_is_stored_reads_back_as_what_was_written(drain: DrainSettings) -> None:
     spec = spec_of(drain, PROD)

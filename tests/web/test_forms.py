@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 import pytest
 from fastapi.testclient import TestClient
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 
 from app.errors import BadRequest, Conflict
 from app.settings import DrainSettings, Limit, Source
@@ -64,6 +65,7 @@ def wrong(html: str) -> dict[str, str]:
     return {each.removeprefix("wrong-"): html.partition(f'id="{each}">')[2].partition("</p>")[0] for each in ids}
 
 
+@hypothesis_settings(deadline=None)
 @given(drains.filter(lambda drain: all(each.old != each.new for each in drain.rename_fields)))
 def test_a_drain_goes_through_the_form_and_back(drain: DrainSettings) -> None:
     sent = urlencode({key: list(values) for key, values in form_of(drain).typed.items()}, doseq=True)
