@@ -1,7 +1,7 @@
 """Gathers what a verdict stands on, in one read transaction."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -19,7 +19,7 @@ from app.drains.verdicts import Evidence
 from app.facts.types import Condition
 from app.inventory import reads, register, subjects
 from app.inventory.freshness import read_polls, threads_source
-from app.inventory.views import Said
+from app.inventory.views import Alarm, Said
 from app.settings import DeploymentSettings
 
 ALARMS_THAT_WITHHOLD = ("mass_disappearance", "canary_missing")
@@ -59,7 +59,7 @@ async def gather_evidence(connection: AsyncConnection, look: Look, *, max_age: t
         unread_elsewhere=await _count_unread_elsewhere(connection, look),
         unsettled=len(await register.list_expired(connection, deployment_id, now)),
         attested=await _attested(connection, look),
-        alarms={alarm.code: alarm.count for alarm in alarms if alarm.code in ALARMS_THAT_WITHHOLD},
+        alarms=await _standing_alarms(connection, look, alarms),
         oldest=await _oldest(connection, look),
         must_act=await _must_act(connection, look, stored.assistants if stored is not None else {}),
         said=await _said(connection, look),
@@ -71,6 +71,16 @@ async def gather_evidence(connection: AsyncConnection, look: Look, *, max_age: t
         traces=traces,
         index=await gather_index(connection, look),
     )
+
+
+async def _standing_alarms(connection: AsyncConnection, look: Look, alarms: Iterable[Alarm]) -> dict[str, int | None]:
+    """Alarms that withhold a verdict and that nobody has acknowledged since they were last seen."""
+    codes = await register.acknowledged_codes(connection, look.deployment_id, drain_id=None, now=look.now)
+    return {
+        alarm.code: alarm.count
+        for alarm in alarms
+        if alarm.code in ALARMS_THAT_WITHHOLD and (alarm.code not in codes or codes[alarm.code] < alarm.last_seen_at)
+    }
 
 
 async def _said(connection: AsyncConnection, look: Look) -> tuple[Said, ...]:

@@ -1,7 +1,7 @@
 """One drain, looked at: its classes of threads, what each means, and how many threads are in it."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -28,7 +28,8 @@ from app.settings import DeploymentSettings
 class Look:
     """One drain at one moment: its row, its spec, its classes of threads, what each means and how many threads it has.
 
-    ``passed``: how many threads of a class were seen at a node target and completed it.
+    ``codes``: what was acknowledged for the drain as a whole, and when. ``passed``: how many threads of a class were seen at a
+    node target and completed it.
     """
 
     row: Any
@@ -39,6 +40,7 @@ class Look:
     rules: Rules
     lens: Lens
     dictionaries: Dictionaries
+    codes: Mapping[str, datetime]
     now: datetime
     standings: dict[SubjectKey, Standing] = field(default_factory=dict)
     counts: list[SubjectCount] = field(default_factory=list)
@@ -51,8 +53,10 @@ class Look:
 
     @property
     def soak(self) -> SoakState:
-        """What is remembered of the drain."""
-        return soak_of(self.row)
+        """What is remembered of the drain. A fall at a deploy that somebody has acknowledged since is none."""
+        found, said = soak_of(self.row), self.codes.get("fell_at_deploy")
+        is_dealt_with = found.fell_at is not None and said is not None and said >= found.fell_at
+        return replace(found, fell_at=None) if is_dealt_with else found
 
     @property
     def closed_at(self) -> datetime | None:
@@ -151,6 +155,7 @@ async def take_look(
         ),
         lens=await _lens(connection, row, spec, now, max_age),
         dictionaries=dictionaries,
+        codes=await register.acknowledged_codes(connection, row.deployment_id, drain_id=row.id, now=now),
         now=now,
     )
     if count:

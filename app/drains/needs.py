@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, and_, or_
 from app.drains.deployed import deployed_targets
 from app.drains.dispositions import Disposition
 from app.drains.gathering import elsewhere
-from app.drains.looking import Look
+from app.drains.looking import Look, blocks
 from app.facts.topology import at_or_below
 from app.facts.types import Condition
 from app.inventory import reads, tables
@@ -35,10 +35,14 @@ class GreenNeed:
 
 def green_need(look: Look) -> GreenNeed:
     """What a drain that no thread blocks still needs. An erasure wants its storage read whatever blocks: how many threads
-    hold the field is what it asks."""
+    hold the field is what it asks. And what blocks only until it is known to be settled, being past retention, is read."""
     erases = any(target.kind == "erase" for target in look.spec.targets)
     if look.is_blocked:
-        return GreenNeed(storage=_unread_storage(look), stored_again=_held_by_storage(look)) if erases else GreenNeed()
+        return GreenNeed(
+            idle_heads=_past_retention(look),
+            storage=_unread_storage(look) if erases else None,
+            stored_again=_held_by_storage(look) if erases else None,
+        )
     alive = and_(look.population, reads.is_alive())
     if not look.spec.nodes:
         seen = [found.id for found in look.revisions]
@@ -52,6 +56,13 @@ def green_need(look: Look) -> GreenNeed:
         storage=_storage(look, erases=erases),
         counted=or_(alive, elsewhere(look)),
     )
+
+
+def _past_retention(look: Look) -> ColumnElement[bool] | None:
+    keys = [key for key, standing in look.standings.items() if key.is_past_retention and blocks(standing)]
+    if not keys:
+        return None
+    return and_(look.of(keys), reads.is_unverified_idle([found.id for found in look.revisions]))
 
 
 def _busy(look: Look) -> ColumnElement[bool]:

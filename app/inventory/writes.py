@@ -371,14 +371,15 @@ async def keep_alarms(
     clear: Collection[str],
     now: datetime,
 ) -> None:
-    """Raise or refresh alarms (``{code: (sentence, count)}``); those of ``clear`` that were not found end."""
+    """Raise or refresh alarms (``{code: (sentence, count)}``); those of ``clear`` that were not found end. An acknowledgement
+    is of what was seen until then: what is found again may be something else."""
     table = tables.alarm
     open_alarms = and_(table.c.deployment_id == deployment_id, table.c.cleared_at.is_(None))
     for code, (sentence, count) in found.items():
         done = await connection.execute(
             update(table)
             .where(open_alarms, table.c.code == code)
-            .values(sentence=sentence, count=count, last_seen_at=now)
+            .values(sentence=sentence, count=count, last_seen_at=now, acknowledged_at=None)
         )
         if not done.rowcount:
             await connection.execute(

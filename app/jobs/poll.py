@@ -23,7 +23,7 @@ from app.errors import SourceError, StoreError, Throttled
 from app.facts.capabilities import SHOWN
 from app.facts.topology import UNREADABLE
 from app.facts.types import Condition, RowFacts, ThreadFacts
-from app.inventory import deploys, reads, tables, writes
+from app.inventory import deploys, reads, register, tables, writes
 from app.inventory.current import current_of
 from app.inventory.encode import is_dealt_with
 from app.inventory.revisions import keep_drawings, keep_revisions, list_drawings
@@ -510,7 +510,9 @@ class Poller:
             swept = await reads.find_latest_poll(connection, poll.deployment_id, kinds=("sweep",), states=("complete",))
             if swept is None:
                 return
-            gone = await reads.count_threads(connection, poll.deployment_id, reads.vanished_since(swept.started_at))
+            codes = await register.acknowledged_codes(connection, poll.deployment_id, drain_id=None, now=utc_now())
+            since = max(swept.started_at, codes.get("mass_disappearance", swept.started_at))
+            gone = await reads.count_threads(connection, poll.deployment_id, reads.vanished_since(since))
             left = await reads.count_threads(connection, poll.deployment_id, reads.was_not_settled())
         many = gone > max(LEAST_MASS, MASS_SHARE * (gone + left))
         nearly_all = gone >= LEAST_ALL and gone >= ALL_SHARE * (gone + left)
