@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from app.drains.burndown import BurnDown, BurnPoint, FlowCount, Gap
 from app.drains.sentences import span, threads
 
-WIDTH, HEIGHT = 720, 200
+WIDTH, HEIGHT = 720, 206
 LEFT, RIGHT, TOP = 44, 8, 12
 LINE_BOTTOM, FLOW_TOP, FLOW_BOTTOM = 128, 146, 182
 BARS = 60
