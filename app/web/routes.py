@@ -65,7 +65,7 @@ async def deployment(request: Request, name: str, data: Data, asked: Asked) -> H
     status = await data.deployment(name)
     inventory = await data.inventory(name, asked.filters)
     counts = await _node_totals(data, status, inventory, asked.filters)
-    traces = contexts.traced_nodes(await data.nodes(name, contexts.deployed_nodes(status)), utc_now())
+    traces = contexts.traced_nodes(await data.nodes(name, contexts.deployed_nodes(status)), status.as_of or utc_now())
     page = DeploymentPage(
         deployment=status,
         inventory=inventory,

@@ -483,7 +483,7 @@ def test_a_drain_shows_its_nodes_in_the_traces(web: TestClient) -> None:
 
     assert "In the traces" in page
     assert "·▃█" in page
-    assert "73 %" in page  # of 11 entries, 8 say which thread it was
+    assert "82 %" in page  # of 11 entries, 9 say which thread it was
 
 
 def test_a_deployment_names_nodes_that_nobody_has_entered_for_a_month() -> None:
