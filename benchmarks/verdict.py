@@ -21,6 +21,7 @@ from app.facts.privacy import Names, shape_of
 from app.facts.types import Cause, Condition, Leaf, RowFacts, StateFacts, Status, ThreadFacts, Topology
 from app.inventory import reads, writes
 from app.inventory.db import Database
+from app.inventory.revisions import Drawn, keep_revisions
 from app.inventory.store import Store
 from app.settings import DeploymentSettings, DrainSettings, Settings
 
@@ -89,7 +90,8 @@ async def fill(store: Store, register: Register, count: int) -> None:
     ]
     async with store.database.write() as connection:
         deployment_id = await writes.ensure_deployment(connection, "prod", NOW)
-        await writes.keep_revisions(connection, deployment_id, topologies, now=NOW - timedelta(days=9))
+        drawn = [Drawn(topology) for topology in topologies]
+        await keep_revisions(connection, deployment_id, drawn, now=NOW - timedelta(days=9))
         revisions = {found.graph: found.id for found in await reads.list_revisions(connection, deployment_id)}
         poll = await writes.begin_poll(connection, deployment_id, kind="sweep", now=NOW)
     batch: list[ThreadFacts] = []

@@ -16,7 +16,7 @@ from tests.agent.fixtures import SituationsServer
 from tests.faults.other_servers import AEGRA, OLD, Kind, OtherServer
 from tests.flows import truth
 from tests.flows.product import DEPLOYMENT, node_drain, ok, one_deployment
-from tests.flows.test_situations import QUIET
+from tests.flows.truth import QUIET
 
 KINDS = (AEGRA, *(kind for kind in OLD if kind.name in ("no state time",)))
 NOBODY_CAN_TELL = frozenset({"unread"})

@@ -16,6 +16,7 @@ from app.demo.langsmith.standin import make_standin, serve_standin
 from app.drains.spec import DrainSpec, Target, to_json
 from app.inventory import tables, traces, writes
 from app.inventory.db import Database
+from app.inventory.revisions import Drawn, keep_revisions
 from app.inventory.store import Store
 from app.jobs import traces as jobs
 from app.jobs.traced import list_nodes
@@ -67,7 +68,7 @@ async def deployment_id(store: Store) -> int:
     spec = DrainSpec("drop", "d", "support", (Target("node", NODE),))
     async with store.database.write() as connection:
         found = await writes.ensure_deployment(connection, "d", NOW)
-        await writes.keep_revisions(connection, found, [topology(NODE, "intake", "respond")], now=NOW)
+        await keep_revisions(connection, found, [Drawn(topology(NODE, "intake", "respond"))], now=NOW)
         values = {
             "name": "drop",
             "deployment_id": found,
