@@ -84,7 +84,7 @@ async def count_untraced(connection: AsyncConnection, look: Look, closed_at: dat
     count = 0
     for found in await subjects.count_subjects(connection, look.deployment_id, since_then, lens=look.lens):
         subject = look.subject(found.key)
-        if shown_not_entered(subject) or any(entered(subject, node) for node in look.spec.nodes):
+        if shown_not_entered(subject, look.spec.nodes) or any(entered(subject, node) for node in look.spec.nodes):
             continue
         where, cursor = and_(since_then, subjects.looks_like([found.key], lens=look.lens)), None
         while True:

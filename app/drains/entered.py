@@ -1,5 +1,7 @@
 """What storage shows of a thread: whether it ever entered a node, whatever graph is deployed. Pure."""
 
+from collections.abc import Collection
+
 from app.drains.subjects import Subject
 from app.facts.topology import at_or_below
 from app.facts.types import Condition
@@ -13,12 +15,14 @@ def entered(subject: Subject, node: str) -> bool:
     return subject.routes is not None and (name in subject.routes.branches or name in subject.routes.joins)
 
 
-def shown_not_entered(subject: Subject) -> bool:
+def shown_not_entered(subject: Subject, nodes: Collection[str]) -> bool:
     """A thread that is gone or never ran does not count; of others storage must show no route, and ``Send`` leaves no
-    name."""
+    name. A run that writes at its end only stores nothing of a subgraph, so of an inner node the outermost one counts."""
     if subject.condition in (Condition.GONE, Condition.NEVER_RAN):
         return True
-    return subject.routes is not None and not subject.routes.sends
+    if subject.routes is None or subject.routes.sends:
+        return False
+    return not any(entered(subject, node.partition("/")[0]) for node in nodes if "/" in node)
 
 
 def never_entered(subject: Subject, node: str) -> bool:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from app.drains.dispositions import Disposition, Finding, not_known
 from app.drains.spec import Target
-from app.drains.subjects import Rules, Subject
+from app.drains.subjects import Routes, Rules, Subject
+from app.drains.waiting import root_nodes, waits_unseen
 from app.facts.types import Agreement, Condition, FieldFact, Kind, Presence, Reading, Shape
 
 
@@ -123,10 +124,13 @@ def _version(shape: Shape, target: Target, rules: Rules) -> Finding:
 
 def _remove(subject: Subject, target: Target, rules: Rules) -> Finding:
     """A field that the schema no longer has is ignored, so it matters only where work is pending."""
+    holds = any(_presence(rules.find(shape.fields, target.name)) is not Presence.ABSENT for shape in _shapes(subject))
     if subject.condition is Condition.SETTLED and not _waits(subject):
-        known = subject.revision_id is not None
-        return Finding(Disposition.UNAFFECTED) if known else not_known(Disposition.PRESUMED)
-    if any(_presence(rules.find(shape.fields, target.name)) is not Presence.ABSENT for shape in _shapes(subject)):
+        if subject.revision_id is None:
+            return not_known(Disposition.PRESUMED)
+        may_wait = holds and waits_unseen(subject, rules, root_nodes(rules))
+        return Finding(Disposition.MAY_HOLD_TARGET, "deferred_unseen") if may_wait else Finding(Disposition.UNAFFECTED)
+    if holds:
         if subject.condition in (Condition.PRESUMED_SETTLED, Condition.UNPLACED):
             return not_known(_MAY_WAIT[subject.condition])
         return Finding(Disposition.HOLDS_OLD_FIELD)
@@ -153,13 +157,18 @@ def _erase(subject: Subject, target: Target, rules: Rules) -> Finding:
         return not_known(Disposition.UNREAD)
     if subject.condition is Condition.RUNNING and not subject.reading_is_current:
         return not_known(Disposition.RUNNING_UNSEEN)
-    if subject.routes is None:
+    if subject.routes is None or not _stores_by_field(subject.routes):
         return Finding(Disposition.MAY_HOLD_TARGET, "history_unseen")
     if subject.work.half_step:
         return Finding(Disposition.MAY_HOLD_TARGET, "half_step_unseen")
     if any(leaf.sent for leaf in subject.work.leaves):
         return Finding(Disposition.MAY_HOLD_TARGET, "deferred_unseen")
     return Finding(Disposition.UNAFFECTED)
+
+
+def _stores_by_field(routes: Routes) -> bool:
+    """Whether everything is stored under the name of its field: not what ``Send`` carried, nor what an entrypoint saves."""
+    return bool(routes.branches) and not routes.sends
 
 
 _STORED = FieldFact(Presence.PRESENT)

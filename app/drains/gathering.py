@@ -140,7 +140,7 @@ async def _count_unread_elsewhere(connection: AsyncConnection, look: Look) -> in
     count = 0
     for found in await subjects.count_subjects(connection, look.deployment_id, elsewhere(look), lens=look.lens):
         subject = look.subject(found.key)
-        routes_tell = subject.condition is Condition.GRAPH_MISSING and shown_not_entered(subject)
+        routes_tell = subject.condition is Condition.GRAPH_MISSING and shown_not_entered(subject, look.spec.nodes)
         if not routes_tell or any(entered(subject, node) for node in look.spec.nodes):
             count += found.count
     return count

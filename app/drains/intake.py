@@ -20,7 +20,7 @@ async def count_intake(connection: AsyncConnection, look: Look) -> tuple[int, in
         subject = look.subject(found.key)
         if any(entered(subject, node) for node in look.spec.nodes):
             came_in.append(found.key)
-        elif not shown_not_entered(subject):
+        elif not shown_not_entered(subject, look.spec.nodes):
             unseen += found.count
     if not came_in:
         return 0, unseen

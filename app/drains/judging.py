@@ -11,6 +11,7 @@ from app.drains.entered import never_entered
 from app.drains.fields import judge_field
 from app.drains.spec import Target
 from app.drains.subjects import Rules, Subject, WorkLeaf
+from app.drains.waiting import waits_unseen
 from app.facts.topology import at_or_below
 from app.facts.types import Condition
 
@@ -108,16 +109,4 @@ def _inside_unseen(subject: Subject, node: str) -> bool:
 
 def _may_wait(subject: Subject, node: str, rules: Rules) -> bool:
     """Whether the target, or a node below it, is a join or deferred and may be scheduled where no view shows it."""
-    joins = {path for path in rules.joins if at_or_below(path, node)}
-    deferred = {path for path in rules.deferred if at_or_below(path, node)}
-    if not joins and not deferred:
-        return False
-    if subject.routes is None:
-        return True
-    routes = subject.routes
-    waits_at_join = any(_last(path) in routes.joins for path in (joins | deferred) - routes.empty)
-    return waits_at_join or any(_last(path) in routes.branches for path in deferred - routes.empty)
-
-
-def _last(path: str) -> str:
-    return path.rpartition("/")[2]
+    return waits_unseen(subject, rules, {path for path in rules.joins | rules.deferred if at_or_below(path, node)})

@@ -147,7 +147,7 @@ async def take_look(
         rules=Rules(
             revision_nodes=nodes_by_revision(spec, revisions, removed),
             revision_fields=fields_by_revision(spec, revisions, removed),
-            joins=_ever(spec, revisions, "joins"),
+            joins=_ever(spec, revisions, "joins") | _stored_joins(spec, revisions, dictionaries),
             deferred=_ever(spec, revisions, "deferred"),
             find=names.find,
             policy=spec.policy,
@@ -190,6 +190,13 @@ async def _count(connection: AsyncConnection, look: Look) -> None:
 def _ever(spec: DrainSpec, revisions: Iterable[RevisionSummary], kind: str) -> frozenset[str]:
     """Nodes that were a join, or deferred, in any revision of the drain's graph."""
     return frozenset(node for found in revisions if found.graph == spec.graph for node in getattr(found, kind))
+
+
+def _stored_joins(spec: DrainSpec, revisions: Iterable[RevisionSummary], dictionaries: Dictionaries) -> frozenset[str]:
+    """Nodes at which some thread's storage has a join. One that waits for a single node is drawn as any other edge."""
+    names = {name for raw in dictionaries.routes.values() for name in raw["joins"]}
+    of_graph = (found for found in revisions if found.graph == spec.graph)
+    return frozenset(node for found in of_graph for node in found.nodes if node.rpartition("/")[2] in names)
 
 
 def _routes(raw: Json | None) -> Routes | None:

@@ -8,6 +8,7 @@ from app.drains.deployed import deployed_targets
 from app.drains.dispositions import Disposition
 from app.drains.gathering import elsewhere
 from app.drains.looking import Look, blocks
+from app.drains.waiting import root_nodes
 from app.facts.topology import at_or_below
 from app.facts.types import Condition
 from app.inventory import reads, tables
@@ -47,8 +48,8 @@ def green_need(look: Look) -> GreenNeed:
     if not look.spec.nodes:
         seen = [found.id for found in look.revisions]
         idle = and_(alive, reads.is_unverified_idle(seen))
-        storage = _unread_storage(look) if erases else None
-        return GreenNeed(idle_heads=idle, busy=_busy(look), storage=storage, counted=alive)
+        storage = _unread_storage(look) if erases or _removes_behind_joins(look) else None
+        return GreenNeed(idle_heads=idle, recheck=_recheck(look), busy=_busy(look), storage=storage, counted=alive)
     return GreenNeed(
         idle_heads=_idle_heads(look),
         recheck=_recheck(look),
@@ -63,6 +64,11 @@ def _past_retention(look: Look) -> ColumnElement[bool] | None:
     if not keys:
         return None
     return and_(look.of(keys), reads.is_unverified_idle([found.id for found in look.revisions]))
+
+
+def _removes_behind_joins(look: Look) -> bool:
+    """Whether fields are to be removed of a graph in which work may wait that only storage shows."""
+    return any(target.kind == "remove" for target in look.spec.targets) and bool(root_nodes(look.rules))
 
 
 def _busy(look: Look) -> ColumnElement[bool]:
@@ -89,7 +95,7 @@ def _storage(look: Look, *, erases: bool) -> ColumnElement[bool]:
     waiting = {node for node in look.rules.joins | look.rules.deferred if any(at_or_below(node, n) for n in nodes)}
     unreadable = and_(elsewhere(look), ~_is_readable(), _thread.c.routes_id.is_(None))
     ran = _unread_storage(look)
-    if waiting or erases:
+    if waiting or erases or _removes_behind_joins(look):
         return or_(ran, unreadable)
     wanted = [unreadable]
     if look.closed_at is not None:

@@ -125,7 +125,7 @@ def _busy(
     if runs is None:
         return Judgement(Condition.RUNNING, ())
     running = [run for run in runs if run.status == "running"]
-    if any(run.durability not in CURRENT_DURABILITY for run in running):
+    if any(run.leaps for run in runs) or any(run.durability not in CURRENT_DURABILITY for run in running):
         return Judgement(Condition.UNREAD, ())
     if running:
         began = max(run.created_at for run in running)

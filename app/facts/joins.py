@@ -65,16 +65,32 @@ def written(names: Collection[str], nodes: Iterable[str]) -> set[str]:
     return {node for node in nodes if "/" not in node and node in names}
 
 
-def join_is_empty(node: str, history: Sequence[CheckpointFacts], line: Sequence[Revision]) -> bool:
+def join_is_empty(
+    node: str,
+    history: Sequence[CheckpointFacts],
+    line: Sequence[Revision],
+    *,
+    waits_for: Collection[frozenset[str]],
+    unshown: Collection[str] = (),
+) -> bool:
     """Whether nothing waits at a join, by everything that ever ran on the thread.
 
     A join holds the names of its sources that ran, until all have; then it runs with the next step. The server never shows it,
     not even when it is ready, so what it holds is counted from the beginning. ``history``: the root's, newest first, from the
-    head to the first checkpoint. ``line``: the graph's revisions, newest first.
+    head to the first checkpoint. ``line``: the graph's revisions, newest first. ``waits_for``: the sources of each of its
+    channels, since a node may have several joins, and other edges beside them. ``unshown``: nodes that run unseen, too.
     """
-    sources = _sources(line[0], node)
-    if not sources or sources.intersection(_unshown(line[0])) or not _is_whole(history, line):
+    known = _sources(line[0], node)
+    hidden = _unshown(line[0]).union(unshown)
+    if not waits_for or not _is_whole(history, line):
         return False
+    return all(
+        sources <= known and not sources.intersection(hidden) and _is_done(sources, history) for sources in waits_for
+    )
+
+
+def _is_done(sources: frozenset[str], history: Sequence[CheckpointFacts]) -> bool:
+    """Whether all sources of one join ran as often as it took, and none since."""
     held: frozenset[str] = frozenset()
     for before, after in pairwise(reversed(history)):
         if after.source == "loop":

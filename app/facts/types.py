@@ -243,13 +243,15 @@ class StateFailure(StrEnum):
 class RunFacts:
     """One run of a thread (``runs.list``): its status, pending or running while it is active, and how it writes checkpoints.
 
-    ``durability`` None: nobody knows, or it was told where to go, so that the node it begins with shows nowhere.
+    ``durability`` None: nobody knows, or it was told where to go, so that the node it begins with shows nowhere. ``leaps``: it
+    begins elsewhere than at the head, at a node that it was told or at another checkpoint.
     """
 
     run_id: str
     status: str
     created_at: datetime
     durability: str | None
+    leaps: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +261,8 @@ class StorageFacts:
     ``sends`` is True when the channel of ``Send`` was written: then a node may have been entered without a trace here.
     ``fields`` are the stored channels, names kept as everywhere. ``empty``: joins and deferred nodes of the root at which
     nothing waits, as the thread's history shows. ``versions``: how many stored versions each has, over the
-    whole history; known only while the answer is fresh, it is not remembered.
+    whole history. ``waits_for``: each join's target and the nodes that it waits for. These two are known only while the
+    answer is fresh, they are not remembered.
     """
 
     branches: frozenset[str]
@@ -269,6 +272,7 @@ class StorageFacts:
     checkpoints: int | None
     empty: frozenset[str] = frozenset()
     versions: Mapping[str, int] = field(default_factory=dict)
+    waits_for: frozenset[tuple[str, frozenset[str]]] = frozenset()
 
 
 class Condition(StrEnum):

@@ -124,7 +124,7 @@ def detail_to_json(facts: ThreadFacts) -> Json:
         "checkpoints": None if facts.storage is None else facts.storage.checkpoints,
         "runs": None
         if facts.runs is None
-        else [[run.run_id, run.status, _iso(run.created_at), run.durability] for run in facts.runs],
+        else [[run.run_id, run.status, _iso(run.created_at), run.durability, run.leaps] for run in facts.runs],
         "state": None
         if state is None
         else {
@@ -173,7 +173,7 @@ def thread_from_row(row: Mapping[str, Any], shapes: Mapping[int, Shape], routes:
         failures=detail["failures"],
         runs=None
         if detail["runs"] is None
-        else tuple(RunFacts(run[0], run[1], datetime.fromisoformat(run[2]), run[3]) for run in detail["runs"]),
+        else tuple(RunFacts(run[0], run[1], datetime.fromisoformat(run[2]), *run[3:]) for run in detail["runs"]),
         storage=_storage(routes.get(row["routes_id"]), detail["checkpoints"]),
         stuck=row["stuck"],
         gone_at=row["gone_at"],

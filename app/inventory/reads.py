@@ -274,9 +274,11 @@ def has_graph() -> ColumnElement[bool]:
 def may_belong(graph: str, *, metadata: Mapping[str, str], created_before: datetime | None) -> ColumnElement[bool]:
     """Threads that last ran under another graph and whose head nobody has read, or can read since that graph is not
     deployed: their work may be this graph's, since a run under another graph can "succeed", write nothing, and leave the
-    work where it was."""
+    work where it was. The head that is remembered is the one before the thread moved."""
     conditions = [Condition.PRESUMED_SETTLED.value, Condition.UNREAD.value, Condition.GRAPH_MISSING.value]
-    unread = and_(_thread.c.condition.in_(conditions), _thread.c.head_graph_id.is_(None))
+    moved_on = and_(_thread.c.state_read_at.is_(None), _thread.c.condition != Condition.GRAPH_MISSING.value)
+    is_known = and_(_thread.c.head_graph_id.is_not(None), or_(_thread.c.head_graph_id == graph, ~moved_on))
+    unread = and_(_thread.c.condition.in_(conditions), ~is_known)
     return and_(unread, _thread.c.graph_id != graph, *_selected(metadata, created_before))
 
 

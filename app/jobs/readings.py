@@ -1,7 +1,7 @@
 """Reading threads one by one: which need it, what the answers make of them. Requests only; nothing is written here."""
 
 import asyncio
-from collections.abc import Awaitable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -165,14 +165,24 @@ class Readings:
         if storage is None or revision is None or row.status is Status.BUSY:
             return storage
         line = lines_back(revision, self.revisions.values())
-        empty = {node for node in written(storage.branches, revision.deferred) if deferred_is_empty(node, state, line)}
-        joins = written(storage.joins, (*revision.joins, *revision.deferred))
-        if joins:
-            history = await self.server.history(row.thread_id, ns="", down_to="", limit=JOIN_HISTORY)
-            whole = history if history and history[0].id == state.checkpoint_id else ()
-            waiting = {node for node in joins if not join_is_empty(node, whole, line)}
-            empty = (empty | joins) - waiting - (written(storage.branches, revision.deferred) - empty)
-        return replace(storage, empty=frozenset(empty))
+        joins = written(storage.joins, revision.nodes)
+        done = await self._joins_that_ran(row, state, storage, line) if joins else set()
+        late = written({*storage.branches, *storage.joins}, revision.deferred)
+        if joins == done:  # else a join may be ready, which no view shows, and a deferred node waits for it
+            done |= {node for node in late if node not in joins}
+            late = {node for node in late if not deferred_is_empty(node, state, line)}
+        return replace(storage, empty=frozenset(done - late))
+
+    async def _joins_that_ran(
+        self, row: RowFacts, state: StateFacts, storage: StorageFacts, line: Sequence[RevisionSummary]
+    ) -> set[str]:
+        """The joins of the root at which nothing waits although something once did. A node with one edge into it may be one,
+        too, which only storage tells."""
+        joins = written(storage.joins, line[0].nodes)
+        history = await self.server.history(row.thread_id, ns="", down_to="", limit=JOIN_HISTORY)
+        whole = history if history and history[0].id == state.checkpoint_id else ()
+        waits_for = {node: {names for target, names in storage.waits_for if target == node} for node in joins}
+        return {node for node in joins if join_is_empty(node, whole, line, waits_for=waits_for[node], unshown=joins)}
 
     def _asks_for_runs(self, row: RowFacts, with_runs: bool) -> bool:
         """Whether the active runs must be asked for: where it matters, and of a thread that has been busy for so long that it
@@ -191,16 +201,21 @@ class Readings:
 
     async def _completed(self, row: RowFacts, state: StateFacts) -> tuple[StateFacts, bool]:
         """A state with the graph of its head, from the run that wrote it where the head does not name one; and whether that
-        is all that is to know. A thread that names no graph has an empty state on some servers, whatever its head holds."""
+        is all that is to know. A thread that names no graph has an empty state, whatever its head holds."""
         if state.checkpoint_id is None:
-            if row.graph_id is not None or not is_mute(row):
-                return state, True
-            return state, await self.server.ever_ran(row.thread_id) is False
+            return state, row.graph_id is not None or await self._has_no_head(row)
         graphs = {found.graph for found in self.revisions.values()}
         if state.graph_id is not None or graphs <= {row.graph_id}:
             return state, True
         graph = None if state.run_id is None else await self.server.graph_of_run(row.thread_id, state.run_id)
         return replace(state, graph_id=graph), graph is not None
+
+    async def _has_no_head(self, row: RowFacts) -> bool:
+        """Whether nothing was ever written on a thread, whatever graph it names."""
+        storage = await self.server.storage(row.thread_id)
+        if storage is not None and storage.checkpoints is not None:
+            return storage.checkpoints == 0
+        return await self.server.ever_ran(row.thread_id) is False
 
     async def _judge_departures(
         self, row: RowFacts, state: StateFacts, known: ThreadFacts | None, judged: Judgement

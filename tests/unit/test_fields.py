@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -98,6 +99,24 @@ def test_a_removed_field_matters_only_where_work_is_pending(
     assert of(found, REMOVE) == (disposition, reason)
 
 
+@pytest.mark.parametrize(
+    ("found", "disposition"),
+    [
+        (subject(shape=HOLDS), D.MAY_HOLD_TARGET),
+        (subject(shape=HOLDS, routes=routes("intake", joins=["j"])), D.MAY_HOLD_TARGET),
+        (subject(shape=HOLDS, routes=replace(routes(joins=["j"]), empty=frozenset({"j"}))), D.UNAFFECTED),
+        (subject(shape=HOLDS, routes=routes("intake", "t")), D.UNAFFECTED),
+        (subject(shape=HOLDS_NOT), D.UNAFFECTED),
+    ],
+)
+def test_work_that_may_wait_at_a_join_may_need_a_field_that_is_to_be_removed(
+    found: Subject, disposition: Disposition
+) -> None:
+    assert of(found, REMOVE, joins=frozenset({"j"}), deferred=frozenset({"inner/t"}))[0] is disposition
+
+
+BY_FIELD = routes("intake")
+
 # -- erasures ---------------------------------------------------------------------------------------------------------
 
 
@@ -105,18 +124,20 @@ def test_a_removed_field_matters_only_where_work_is_pending(
     ("found", "disposition", "reason"),
     [
         (subject(shape=HOLDS), D.HOLDS_OLD_FIELD, None),
-        (subject(shape=HOLDS, routes=routes()), D.HOLDS_OLD_FIELD, None),
+        (subject(shape=HOLDS, routes=BY_FIELD), D.HOLDS_OLD_FIELD, None),
         (subject(shape=HOLDS_NOT), D.MAY_HOLD_TARGET, "history_unseen"),
-        (subject(shape=HOLDS_NOT, routes=routes(fields=["note", "legacy_notes"])), D.HOLDS_OLD_FIELD, None),
-        (subject(shape=HOLDS_NOT, routes=routes(fields=["note"])), D.UNAFFECTED, None),
-        (subject(shape=shape({"legacy_notes": None}), routes=routes(fields=["note"])), D.UNAFFECTED, None),
-        (subject(C.PRESUMED_SETTLED, shape=None, routes=routes()), D.UNAFFECTED, None),
-        (subject(C.PARKED, ELSEWHERE, shape=HOLDS_NOT, routes=routes()), D.UNAFFECTED, None),
-        (subject(C.PARKED, WorkLeaf("finish", sent=True), routes=routes()), D.MAY_HOLD_TARGET, "deferred_unseen"),
-        (subject(C.HALF_STEP, work=Work((), True), routes=routes()), D.MAY_HOLD_TARGET, "half_step_unseen"),
-        (subject(C.UNREAD, routes=routes()), D.UNREAD, "threads_unread"),
-        (subject(C.RUNNING, routes=routes()), D.RUNNING_UNSEEN, "running_unseen"),
-        (subject(C.RUNNING, routes=routes(), reading_is_current=True), D.UNAFFECTED, None),
+        (subject(shape=HOLDS_NOT, routes=routes("intake", fields=["note", "legacy_notes"])), D.HOLDS_OLD_FIELD, None),
+        (subject(shape=HOLDS_NOT, routes=routes("intake", fields=["note"])), D.UNAFFECTED, None),
+        (subject(shape=shape({"legacy_notes": None}), routes=routes("intake", fields=["note"])), D.UNAFFECTED, None),
+        (subject(C.PRESUMED_SETTLED, shape=None, routes=BY_FIELD), D.UNAFFECTED, None),
+        (subject(C.PARKED, ELSEWHERE, shape=HOLDS_NOT, routes=BY_FIELD), D.UNAFFECTED, None),
+        (subject(C.PARKED, WorkLeaf("finish", sent=True), routes=BY_FIELD), D.MAY_HOLD_TARGET, "deferred_unseen"),
+        (subject(C.HALF_STEP, work=Work((), True), routes=BY_FIELD), D.MAY_HOLD_TARGET, "half_step_unseen"),
+        (subject(C.UNREAD, routes=BY_FIELD), D.UNREAD, "threads_unread"),
+        (subject(C.RUNNING, routes=BY_FIELD), D.RUNNING_UNSEEN, "running_unseen"),
+        (subject(C.RUNNING, routes=BY_FIELD, reading_is_current=True), D.UNAFFECTED, None),
+        (subject(routes=routes("intake", sends=True)), D.MAY_HOLD_TARGET, "history_unseen"),
+        (subject(routes=routes()), D.MAY_HOLD_TARGET, "history_unseen"),
         (subject(C.GONE, shape=HOLDS), D.GONE, None),
     ],
 )

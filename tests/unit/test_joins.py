@@ -40,6 +40,10 @@ def ran(*steps: Sequence[str], **changes: dict[int, dict[str, object]]) -> tuple
     return tuple(reversed(found))
 
 
+def is_empty(history: tuple[CheckpointFacts, ...], line: list[RevisionSummary], *waits_for: str) -> bool:
+    return join_is_empty("t", history, line, waits_for=[frozenset(names) for names in waits_for or ("ab",)])
+
+
 WHOLE = ran(["a"], ["b"], ["t"], ["end"])
 
 
@@ -55,7 +59,7 @@ WHOLE = ran(["a"], ["b"], ["t"], ["end"])
     ],
 )
 def test_a_join_that_ran_as_often_as_all_its_sources_is_empty(history: tuple[CheckpointFacts, ...]) -> None:
-    assert join_is_empty("t", history, [revision()])
+    assert is_empty(history, [revision()])
 
 
 @pytest.mark.parametrize(
@@ -77,21 +81,30 @@ def test_a_join_that_ran_as_often_as_all_its_sources_is_empty(history: tuple[Che
     ],
 )
 def test_a_join_may_hold_something(history: tuple[CheckpointFacts, ...]) -> None:
-    assert not join_is_empty("t", history, [revision()])
+    assert not is_empty(history, [revision()])
 
 
 def test_the_graph_must_have_looked_the_same_since_the_thread_began() -> None:
     other = revision(1, edges=(*EDGES, ("z", "a", False)), first_seen_at=NOW - 20 * HOUR)
     late = revision(2, first_seen_at=NOW - timedelta(minutes=1))
     early = revision(2, first_seen_at=NOW - 5 * HOUR)
-    assert not join_is_empty("t", WHOLE, [late, other])
-    assert join_is_empty("t", WHOLE, [early, other])
-    assert join_is_empty("t", WHOLE, [late, revision(1)])
+    assert not is_empty(WHOLE, [late, other])
+    assert is_empty(WHOLE, [early, other])
+    assert is_empty(WHOLE, [late, revision(1)])
 
 
 def test_a_join_without_a_static_edge_or_behind_another_join_is_not_judged() -> None:
-    assert not join_is_empty("t", WHOLE, [revision(edges=(("c", "t", True),))])
-    assert not join_is_empty("t", WHOLE, [revision(joins=("t", "a"))])
+    assert not is_empty(WHOLE, [revision(edges=(("c", "t", True),))])
+    assert not is_empty(WHOLE, [revision(joins=("t", "a"))])
+
+
+def test_each_join_of_a_node_is_counted_by_itself() -> None:
+    line = [revision(edges=(*EDGES, ("e", "t", False)))]
+    left = ran(["a", "b"], [], ["a"], ["e"], ["t"])
+    assert not is_empty(left, line, "ab")
+    assert not is_empty(left, line, "ab", "e")
+    assert is_empty(ran(["a", "b"], [], ["e"], ["t"]), line, "ab")
+    assert not is_empty(WHOLE, line, "az"), "a source that the drawing does not have"
 
 
 def test_nothing_waits_at_a_deferred_node_when_nothing_is_left() -> None:

@@ -144,12 +144,14 @@ def reduce_last_run(raw: object) -> RunFacts | None:
 
 def _run(run: Mapping[str, Any], status: str) -> RunFacts:
     kwargs = run.get("kwargs")
-    durability = kwargs.get("durability") if isinstance(kwargs, Mapping) and not _goes(kwargs) else None
+    kwargs = kwargs if isinstance(kwargs, Mapping) else {}
+    durability = None if _goes(kwargs) else kwargs.get("durability")
     return RunFacts(
         run_id=_text(run.get("run_id"), "run_id"),
         status=status,
         created_at=_time(run.get("created_at"), "run created_at"),
         durability=durability if durability in ("sync", "async", "exit") else None,
+        leaps=_goes(kwargs) or _goes_back(kwargs),
     )
 
 
@@ -162,6 +164,14 @@ def reduce_expiry(raw: object) -> datetime | None:
 def _goes(kwargs: Mapping[str, Any]) -> bool:
     command = kwargs.get("command")
     return isinstance(command, Mapping) and bool(command.get("goto"))
+
+
+def _goes_back(kwargs: Mapping[str, Any]) -> bool:
+    """Whether a run begins at a checkpoint that it names."""
+    config = kwargs.get("config")
+    config = config if isinstance(config, Mapping) else {}
+    places = (kwargs, config, config.get("configurable"))
+    return any(place.get("checkpoint_id") or place.get("checkpoint") for place in places if isinstance(place, Mapping))
 
 
 def reduce_ended(raw: object) -> tuple[datetime, ...]:
@@ -231,7 +241,14 @@ def reduce_storage(raw: object, reading: Reading) -> StorageFacts:
         fields=frozenset(reading.names.kept(name) for name in names if not _PLUMBING.match(name)),
         checkpoints=count if isinstance(count, int) else None,
         versions={reading.names.kept(name): _versions(channels[name]) for name in names if not _PLUMBING.match(name)},
+        waits_for=frozenset(_waits_for(name) for name in names if name.startswith("join:")),
     )
+
+
+def _waits_for(channel: str) -> tuple[str, frozenset[str]]:
+    """``join:a+b:t``: its target, and what it waits for. A name with a plus in it makes names that no graph has."""
+    sources, _, target = channel.removeprefix("join:").rpartition(":")
+    return node_name(target), frozenset(node_name(source) for source in sources.split("+"))
 
 
 def _versions(channel: object) -> int:
