@@ -17,7 +17,8 @@ from app.drains.criteria import checked, settings_of, spec_of
 from app.drains.service import Drains
 from app.drains.spec import DrainSpec, from_json, to_json
 from app.errors import BadRequest, Conflict, NotFound
-from app.inventory import reads, register, writes
+from app.facts.traces import run_name
+from app.inventory import reads, register, traces, writes
 from app.inventory.encode import Json
 from app.inventory.store import Store
 from app.inventory.views import Activity, CriteriaVersion, Said
@@ -212,7 +213,7 @@ class Register:
         values = _values(None, spec, deployment_id, by.now) | {"managed_by_file": False, "created_at": by.now}
         if not await register.insert_drain(connection, values):
             return False
-        await writes.update_deployment(connection, deployment_id, sweep_wanted_at=by.now)
+        await _begin_anew(connection, deployment_id, spec, by)
         row = await self._row(connection, spec.name)
         await register.add_version(connection, row, now=by.now, actor=by.actor)
         await _note(connection, row, by, "drain.created", _noted(spec, 1))
@@ -227,7 +228,7 @@ class Register:
         starts_anew = known is not None and "sweeps" in values
         await writes.upsert_drain(connection, values | {"created_at": by.now})
         if known is None or starts_anew:
-            await writes.update_deployment(connection, deployment_id, sweep_wanted_at=by.now)
+            await _begin_anew(connection, deployment_id, spec, by)
         row = await self._row(connection, spec.name)
         if known is not None and starts_anew:
             await writes.forget_arrivals(connection, known.id)
@@ -363,6 +364,12 @@ def _values(known: Any | None, spec: DrainSpec, deployment_id: int, now: datetim
         "closed_at": (known.closed_at if known is not None else None) or now if spec.phase == "closed" else None,
     }
     return values | VOID if not same or starts else values
+
+
+async def _begin_anew(connection: AsyncConnection, deployment_id: int, spec: DrainSpec, by: By) -> None:
+    """Look again at everything that new criteria are about; their window may reach further back than what is kept of traces."""
+    await writes.update_deployment(connection, deployment_id, sweep_wanted_at=by.now)
+    await traces.forget_coverage(connection, deployment_id, {run_name(node) for node in spec.nodes})
 
 
 def _phase(row: Any) -> str:

@@ -115,10 +115,13 @@ class Drains:
         over = set(await register.list_expired(connection, deployment_id, now))
         if over:
             await register.end_expired(connection, deployment_id, now)
-        if round_.is_sweep:  # a reading that began before somebody acknowledged may have written over it
+        # A reading that began before somebody acknowledged, or took that back, may have written over it.
+        over |= set(await register.list_ended_since(connection, deployment_id, round_.as_of))
+        if round_.is_sweep:
             over |= set(await register.acknowledged_tasks(connection, deployment_id, None, now))
         await self.settle_acknowledgements(connection, deployment_id, over, now=now)
-        for row in await self._open_drains(connection, deployment_id):
+        # Locked, else what a poll remembers of criteria that somebody changes meanwhile would count for the new ones.
+        for row in await self._open_drains(connection, deployment_id, lock=True):
             await end_round(connection, await self._look(connection, row, now), round_)
 
     async def needs(self, deployment_id: int, now: datetime) -> list[GreenNeed]:
@@ -153,10 +156,10 @@ class Drains:
         deployment = self._deployment(row.spec["deployment"])
         return await take_look(connection, self._store, row, deployment, now=now, max_age=max_age, count=count)
 
-    async def _open_drains(self, connection: AsyncConnection, deployment_id: int) -> list[Any]:
+    async def _open_drains(self, connection: AsyncConnection, deployment_id: int, *, lock: bool = False) -> list[Any]:
         return [
             row
-            for row in await reads.list_drains(connection)
+            for row in await reads.list_drains(connection, lock=lock)
             if row.deployment_id == deployment_id and row.closed_at is None and self._is_known(row)
         ]
 

@@ -387,9 +387,10 @@ def _shape_id() -> ColumnElement[int | None]:
     return case((busy, _thread.c.state_shape_id), else_=func.coalesce(_thread.c.row_shape_id, _thread.c.state_shape_id))
 
 
-async def list_drains(connection: AsyncConnection) -> list[Any]:
-    """Every drain, by name."""
-    return list(await connection.execute(select(tables.drain).order_by(tables.drain.c.name)))
+async def list_drains(connection: AsyncConnection, *, lock: bool = False) -> list[Any]:
+    """Every drain, by name. With ``lock`` nobody else changes one until the transaction ends."""
+    query = select(tables.drain).order_by(tables.drain.c.name)
+    return list(await connection.execute(query.with_for_update() if lock else query))
 
 
 async def find_drain(connection: AsyncConnection, name: str) -> Any | None:

@@ -157,6 +157,12 @@ async def list_expired(connection: AsyncConnection, deployment_id: int, now: dat
     return list((await connection.execute(query)).scalars())
 
 
+async def list_ended_since(connection: AsyncConnection, deployment_id: int, when: datetime) -> list[str]:
+    """Threads with an acknowledgement that has ended since a moment, by itself or because somebody took it back."""
+    where = and_(_ack.c.deployment_id == deployment_id, _ack.c.ended_at >= when, _ack.c.thread_id.is_not(None))
+    return list((await connection.execute(select(_ack.c.thread_id).where(where).distinct())).scalars())
+
+
 async def end_expired(connection: AsyncConnection, deployment_id: int, now: datetime) -> None:
     """Acknowledgements whose time is over have ended."""
     over = and_(_ack.c.deployment_id == deployment_id, _ack.c.ended_at.is_(None), _ack.c.until <= now)

@@ -89,6 +89,12 @@ async def forget_runs(connection: AsyncConnection, deployment_id: int, nodes: Co
         )
 
 
+async def forget_coverage(connection: AsyncConnection, deployment_id: int, nodes: Collection[str]) -> None:
+    """Read these nodes anew from the beginning of the window: of a time that no window reached, runs were forgotten."""
+    table = tables.trace_coverage
+    await connection.execute(delete(table).where(table.c.deployment_id == deployment_id, table.c.node.in_(nodes)))
+
+
 async def roll_up(connection: AsyncConnection, deployment_id: int, *, since: datetime, until: datetime) -> None:
     """Count the runs of each day anew, from the day of ``since`` on."""
     day = midnight(since)

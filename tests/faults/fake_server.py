@@ -144,6 +144,7 @@ class FakeAgentServer:
         self.cap = 1000
         self.listing: Callable[[list[Thread]], list[Thread]] = lambda rows: rows
         self.count_lies: int | None = None
+        self.stored: dict[str, int] = {}
         self.after: Callable[[httpx.Request], None] = lambda _: None
         self._made = 0
 
@@ -274,7 +275,8 @@ class FakeAgentServer:
                 return ok([one for one in thread.runs if status in (None, one["status"])])
             case ["storage"]:
                 channels = {name: {"versions": 1, "bytes": 1} for name in sorted(thread.channels)}
-                return ok({"checkpoints": {"count": 3}, "channel_values": {"by_channel": channels}})
+                count = self.stored.get(thread.id, 3 if thread.ran else 0)
+                return ok({"checkpoints": {"count": count}, "channel_values": {"by_channel": channels}})
         return httpx.Response(404, json={"detail": "Not Found"})
 
 
