@@ -55,9 +55,13 @@ R = TypeVar("R", bound=Revision)
 
 
 def lines_back(revision: R, revisions: Iterable[R]) -> tuple[R, ...]:
-    """A revision and those before it of the same drawing, newest first."""
-    same = [one for one in revisions if (one.graph, one.variant) == (revision.graph, revision.variant)]
-    return tuple(sorted((one for one in same if one.id <= revision.id), key=lambda one: one.id, reverse=True))
+    """A revision and those before it of the same drawing, newest first. Before a configuration had a drawing of its own, it
+    was drawn as the graph's own assistant is."""
+    of_graph = [one for one in revisions if one.graph == revision.graph and one.id <= revision.id]
+    same = [one for one in of_graph if one.variant == revision.variant]
+    began = min((one.id for one in same), default=revision.id)
+    earlier = [one for one in of_graph if one.variant is None and one.id < began]
+    return tuple(sorted([*same, *earlier], key=lambda one: one.id, reverse=True))
 
 
 def written(names: Collection[str], nodes: Iterable[str]) -> set[str]:

@@ -303,10 +303,7 @@ class Readings:
 
 def first_of_line(revision: RevisionSummary, revisions: Iterable[RevisionSummary]) -> int:
     """The id of the first revision that was ever seen of a graph as the same configuration draws it."""
-    return min(
-        (found.id for found in revisions if (found.graph, found.variant) == (revision.graph, revision.variant)),
-        default=revision.id,
-    )
+    return min((found.id for found in lines_back(revision, revisions)), default=revision.id)
 
 
 def _head_graph(row: RowFacts, known: ThreadFacts | None) -> str | None:

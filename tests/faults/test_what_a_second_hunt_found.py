@@ -42,7 +42,9 @@ async def test_an_acknowledgement_that_is_taken_back_while_a_poll_reads_counts_n
 async def _cover(it: Board) -> None:
     long_ago = it.clock() - timedelta(days=30)
     async with it.app.state.runtime.store.database.write() as connection:
-        await traces.set_coverage(connection, 1, [Coverage(NODE, exact=True, covered_from=long_ago, covered_until=it.clock())])
+        await traces.set_coverage(
+            connection, 1, [Coverage(NODE, exact=True, covered_from=long_ago, covered_until=it.clock())]
+        )
 
 
 async def _is_covered(it: Board) -> bool:

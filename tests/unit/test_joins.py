@@ -128,4 +128,7 @@ def test_a_graph_that_lost_a_node_since_may_hide_what_a_deferred_node_waits_for(
 def test_lines_and_routes_are_of_the_root_and_of_one_drawing() -> None:
     others = [revision(1), revision(2, variant="v"), revision(3, graph="x"), revision(4), revision(5)]
     assert [found.id for found in lines_back(others[3], others)] == [4, 1]
+    assert [found.id for found in lines_back(others[1], others)] == [2, 1], (
+        "before it was another drawing, it was the graph's own"
+    )
     assert written(["t", "u"], ["t", "desk/t", "v"]) == {"t"}
