@@ -34,6 +34,7 @@ from pydantic_settings import (
 from app.errors import SettingsError
 
 LONGEST = timedelta(days=36500)
+MAX_TARGETS = 200  # of one kind; each is a condition in the question for a drain's threads
 DEFAULT_FILE = "drainboard.toml"
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([smhdw])\s*$")
@@ -281,13 +282,13 @@ class DrainSettings(_Strict):
     graph: str = Field(min_length=1, max_length=255)
     owner: str | None = Field(default=None, max_length=100)
     phase: Literal["additive", "observing", "removing", "closed"] = "observing"
-    remove_nodes: tuple[NonEmpty, ...] = ()
-    rename_fields: tuple[RenameSettings, ...] = ()
+    remove_nodes: tuple[NonEmpty, ...] = Field(default=(), max_length=MAX_TARGETS)
+    rename_fields: tuple[RenameSettings, ...] = Field(default=(), max_length=MAX_TARGETS)
     require_kinds: dict[str, Literal["boolean", "integer", "number", "text", "list", "object"]] = Field(
-        default_factory=dict
+        default_factory=dict, max_length=MAX_TARGETS
     )
-    remove_fields: tuple[NonEmpty, ...] = ()
-    erase_fields: tuple[NonEmpty, ...] = ()
+    remove_fields: tuple[NonEmpty, ...] = Field(default=(), max_length=MAX_TARGETS)
+    erase_fields: tuple[NonEmpty, ...] = Field(default=(), max_length=MAX_TARGETS)
     minimum_versions: dict[str, VersionNumber] = Field(default_factory=dict)
     minimum_state_version: VersionNumber | None = None
     newest_versions: dict[str, VersionNumber] = Field(default_factory=dict)
