@@ -8,7 +8,7 @@ import re
 import secrets
 import tomllib
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -101,6 +101,16 @@ def _checked_url(raw: str) -> str:
     return raw.rstrip("/")
 
 
+def representable(found: datetime) -> datetime:
+    """A time that can be written in UTC. Raises ``ValueError`` with a sentence."""
+    try:
+        found.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("write a time between the years 1 and 9999, as UTC has it") from None
+    return found
+
+
+Moment = Annotated[datetime, AfterValidator(representable)]
 Duration = Annotated[
     timedelta,
     BeforeValidator(parse_duration),
@@ -249,7 +259,7 @@ class PopulationSettings(_Strict):
     """Which threads a drain is about, beside its graph."""
 
     metadata: dict[str, str] = Field(default_factory=dict)
-    created_before: datetime | None = None
+    created_before: Moment | None = None
 
 
 Source = Literal["threads", "traces", "index"]
@@ -292,7 +302,7 @@ class DrainSettings(_Strict):
     minimum_versions: dict[str, VersionNumber] = Field(default_factory=dict)
     minimum_state_version: VersionNumber | None = None
     newest_versions: dict[str, VersionNumber] = Field(default_factory=dict)
-    intake_closed_at: datetime | None = None
+    intake_closed_at: Moment | None = None
     population: PopulationSettings = Field(default_factory=PopulationSettings)
     policy: PolicySettings = Field(default_factory=PolicySettings)
 

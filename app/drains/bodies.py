@@ -2,10 +2,10 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from app.drains.statements import MAX_THREADS, Owned
-from app.settings import DrainName, DrainSettings, NonEmpty, RenameSettings, VersionNumber
+from app.settings import DrainName, DrainSettings, NonEmpty, RenameSettings, VersionNumber, representable
 
 
 def _text(longest: int) -> Any:
@@ -15,7 +15,8 @@ def _text(longest: int) -> Any:
 Owner = Annotated[str, _text(100)]
 Why = Annotated[str, _text(500)]
 ThreadId = Annotated[str, _text(255)]
-Until = Annotated[AwareDatetime | None, Field(description="With a zone. Absent: until it is taken back.")]
+Time = Annotated[AwareDatetime, AfterValidator(representable)]
+Until = Annotated[Time | None, Field(description="With a zone. Absent: until it is taken back.")]
 
 
 class _Body(BaseModel):
@@ -42,7 +43,7 @@ class DrainChanges(_Body):
     erase_fields: list[NonEmpty] | None = None
     minimum_versions: dict[str, VersionNumber] | None = None
     newest_versions: dict[str, VersionNumber] | None = None
-    intake_closed_at: AwareDatetime | None = None
+    intake_closed_at: Time | None = None
     population: dict[str, Any] | None = None
     policy: dict[str, Any] | None = None
 

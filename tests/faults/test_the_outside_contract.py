@@ -41,3 +41,27 @@ async def test_a_drain_of_as_many_targets_as_are_taken_is_judged(board: Open, se
         assert (await it.poll(full=True)).state == "complete"
         assert (await it.http.get(DRAINS)).status_code == 200
         assert await it.verdict("made-here") == "unknown"
+
+
+@pytest.mark.parametrize("beyond", ["9999-12-31T23:59:59-23:00", "0001-01-01T00:00:00+23:00"])
+async def test_a_time_that_has_no_utc_is_refused_everywhere(board: Open, server: FakeAgentServer, beyond: str) -> None:
+    thread = server.settled(1)[0].id
+    own = {"owner": "me", "reason": "mine", "until": beyond}
+    async with board() as it:
+        await it.poll(full=True)
+        for changed in ({"intake_closed_at": beyond}, {"population": {"created_before": beyond}}):
+            assert await refused(it, "POST", DRAINS, MADE | changed) == (422, "invalid")
+            assert await refused(it, "PATCH", f"{DRAINS}/drop-it", changed) == (422, "invalid")
+        said = own | {"thread_ids": [thread]}
+        assert await refused(it, "POST", f"{DRAINS}/drop-it/waivers", said) == (422, "invalid")
+
+
+@pytest.mark.parametrize("edge", ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z"])
+async def test_the_first_and_the_last_time_there_is_are_taken(board: Open, server: FakeAgentServer, edge: str) -> None:
+    server.settled(1)
+    async with board() as it:
+        made = MADE | {"intake_closed_at": edge, "population": {"created_before": edge}}
+        assert (await it.http.post(DRAINS, json=made)).status_code == 201
+        assert (await it.poll(full=True)).state == "complete"
+        assert await it.verdict("made-here") == "unknown"
+        assert (await it.http.get("/drains/made-here")).status_code == 200
