@@ -36,6 +36,13 @@ class BadRequest(DrainboardError):
     status = 422
 
 
+class TooLarge(DrainboardError):
+    """More was sent at once than is read."""
+
+    code = "too_large"
+    status = 413
+
+
 class Conflict(DrainboardError):
     """What is asked for does not go together with what is there."""
 

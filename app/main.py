@@ -32,6 +32,8 @@ from app.web import routes as web
 from app.web.errors import error_page
 from app.web.render import SECURITY_HEADERS, Pages
 
+MAX_BODY = 8_000_000  # bytes; a batch of the thread index, the largest thing that is sent, has half of it
+
 log = get_logger("http")
 
 
@@ -61,6 +63,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         lifespan=lifespan,
+        max_body_size=MAX_BODY,
     )
     app.state.pages = Pages(version=VERSION, open_notice=open_notice, clock=utc_now)
     app.include_router(api.router)
@@ -128,6 +131,8 @@ def _add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
         code, message = {
+            400: ("unreadable", "The body could not be read. Send JSON in UTF-8, not nested deeply."),
+            413: ("too_large", f"The body is longer than {MAX_BODY // 1_000_000} MB. Send it in several parts."),
             404: ("not_found", "There is nothing at this address. The routes are listed at /api/v1/openapi.json."),
             405: ("method_not_allowed", "This address does not take that method. See /api/v1/openapi.json."),
         }.get(error.status_code, ("http_error", "The request could not be served as it was sent."))

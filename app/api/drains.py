@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
+from pydantic import ValidationError
 
 from app.api.routes import DEFAULT_LIMIT, ERRORS, Drains, Limit, Who
 from app.auth.same_origin import require_same_origin
@@ -18,7 +19,7 @@ from app.drains.register import DrainDetail, Written
 from app.drains.statements import Statements
 from app.errors import BadRequest
 from app.inventory.views import Activity, CriteriaVersion, Said
-from app.settings import DrainSettings, DrainsFile
+from app.settings import DrainSettings, DrainsFile, complaint
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ async def replace_drain(drain: str, body: DrainReplacement, drains: Drains, by: 
     """Make a drain (201), or make the one of that name ask for exactly this (200)."""
     if body.name not in (None, drain):
         raise BadRequest("The name in the body is not that of the path. A drain keeps its name.", code="invalid")
-    wanted = DrainSettings.model_validate(body.model_dump(exclude_unset=True) | {"name": drain})
+    wanted = _of_path(drain, body)
     return _made(await drains.replace(wanted, by), response)
 
 
@@ -132,6 +133,13 @@ async def list_evaluations(
     """Stored answers, newest first: why did it say so on Tuesday?"""
     items, following = await drains.evaluations(drain, cursor=cursor, limit=limit)
     return Evaluations(items, following)
+
+
+def _of_path(name: str, body: DrainReplacement) -> DrainSettings:
+    try:
+        return DrainSettings.model_validate(body.model_dump(exclude_unset=True) | {"name": name})
+    except ValidationError as error:
+        raise BadRequest(f"{complaint(error)}. Correct it and ask again.", code="invalid") from None
 
 
 def _made(written: Written, response: Response) -> Written:

@@ -3,19 +3,19 @@
 from typing import Any, Literal
 
 import orjson
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from app.api.routes import ErrorAnswer
-from app.errors import BadRequest
+from app.api.routes import ERRORS
+from app.auth.same_origin import require_same_origin
+from app.errors import BadRequest, TooLarge
 from app.inventory.views import IndexReport, IndexTaken
 from app.jobs.index import MAX_ROWS, Push
 from app.jobs.listed import Listed
 
 MAX_BYTES = 4_000_000
 
-_ERRORS: dict[int | str, dict[str, Any]] = {status: {"model": ErrorAnswer} for status in (404, 422, 500, 503)}
-router = APIRouter(prefix="/api/v1", responses=_ERRORS)
+router = APIRouter(prefix="/api/v1", responses=ERRORS, dependencies=[Depends(require_same_origin)])
 
 
 class Batch(BaseModel):
@@ -60,7 +60,7 @@ async def _batch(request: Request) -> Batch:
     async for part in request.stream():
         body += part
         if len(body) > MAX_BYTES:
-            raise BadRequest(f"One batch may have {MAX_BYTES // 1_000_000} MB; send several.")
+            raise TooLarge(f"One batch may have {MAX_BYTES // 1_000_000} MB; send several.")
     try:
         return Batch.model_validate(orjson.loads(bytes(body)))
     except orjson.JSONDecodeError:

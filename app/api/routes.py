@@ -85,7 +85,7 @@ class PollRequest(BaseModel):
 
 
 ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": ErrorAnswer} for status in (403, 404, 409, 422, 500, 502, 503)
+    status: {"model": ErrorAnswer} for status in (400, 403, 404, 409, 413, 422, 500, 502, 503)
 }
 router = APIRouter(prefix="/api/v1", responses=ERRORS, dependencies=[Depends(require_same_origin)])
 
@@ -125,6 +125,7 @@ def read_filters(request: Request) -> Filters:
 
 FilterQuery = Annotated[Filters, Depends(read_filters)]
 Limit = Annotated[int, Query(ge=1, le=500)]
+Id = Annotated[int, Path(ge=1, le=2**53)]
 _FILTER_DOCS = {
     "parameters": [
         {"name": name, "in": "query", "required": False, "schema": {"type": "array", "items": {"type": "string"}}}
@@ -153,7 +154,7 @@ async def start_poll(deployment: str, ask: Ask, body: PollRequest | None = None)
 
 
 @router.get("/deployments/{deployment}/polls/{poll}")
-async def get_poll(deployment: str, poll: int, ask: Ask) -> PollSummary:
+async def get_poll(deployment: str, poll: Id, ask: Ask) -> PollSummary:
     """State and outcome of a poll."""
     return await ask.poll(deployment, poll)
 
@@ -169,7 +170,7 @@ async def list_deploys(
 @router.get("/deployments/{deployment}/deploys/{deploy}")
 async def get_deploy(
     deployment: str,
-    deploy: Annotated[int, Path(ge=1, le=2**53)],
+    deploy: Id,
     ask: Ask,
     fate: str | None = None,
     cursor: str | None = None,

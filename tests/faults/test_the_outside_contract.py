@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -65,3 +66,57 @@ async def test_the_first_and_the_last_time_there_is_are_taken(board: Open, serve
         assert (await it.poll(full=True)).state == "complete"
         assert await it.verdict("made-here") == "unknown"
         assert (await it.http.get("/drains/made-here")).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["new", "%00", "x" * 101, "a b", "\N{GRINNING FACE}"])
+async def test_a_name_that_no_drain_can_have_is_refused_in_a_path_too(board: Open, name: str) -> None:
+    body = {key: value for key, value in MADE.items() if key != "name"}
+    async with board() as it:
+        assert await refused(it, "PUT", f"{DRAINS}/{name}", body) == (422, "invalid")
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "9223372036854775808", "9" * 40, "x"])
+@pytest.mark.parametrize("noun", ["polls", "deploys"])
+async def test_a_number_that_no_row_has_is_refused(board: Open, noun: str, number: str) -> None:
+    async with board() as it:
+        assert await refused(it, "GET", f"/api/v1/deployments/{NAME}/{noun}/{number}") == (422, "invalid")
+
+
+async def test_another_site_cannot_push_or_forget_the_thread_index(board: Open) -> None:
+    place = f"/api/v1/deployments/{NAME}/index"
+    async with board() as it:
+        for method, body in (("PUT", {"threads": [{"thread_id": "a"}]}), ("DELETE", None)):
+            for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "http://elsewhere.test"}):
+                answer = await it.http.request(method, place, json=body, headers=headers)
+                assert (answer.status_code, answer.json()["error"]["code"]) == (403, "cross_site")
+        assert (await it.http.put(place, json={"threads": []})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("place", "megabytes"), [("drains", 9), ("deployments/prod/poll", 9), ("deployments/prod/index", 5)]
+)
+async def test_a_body_without_an_end_is_read_only_so_far(board: Open, place: str, megabytes: int) -> None:
+    sent = 0
+
+    async def parts() -> AsyncIterator[bytes]:
+        nonlocal sent
+        for _ in range(megabytes * 10):
+            sent += 1
+            yield b" " * 1_000_000
+
+    headers = {"Content-Type": "application/json"}
+    method = "PUT" if place.endswith("index") else "POST"
+    async with board() as it:
+        answer = await it.http.request(method, f"/api/v1/{place}", content=parts(), headers=headers)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
+    assert sent == megabytes
+
+
+@pytest.mark.parametrize("body", [b"\x95", b"[" * 100_000, b"{", b"\xff\xfe", b"nul"])
+async def test_a_body_that_is_no_json_is_said_to_be_none(board: Open, body: bytes) -> None:
+    async with board() as it:
+        answer = await it.http.post(DRAINS, content=body, headers={"Content-Type": "application/json"})
+        listed = it.app.openapi()["paths"][DRAINS]["post"]["responses"]
+    assert answer.status_code in (400, 422)
+    assert str(answer.status_code) in listed
+    assert answer.json()["error"]["code"] in ("unreadable", "invalid")
