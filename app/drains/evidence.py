@@ -151,7 +151,7 @@ def _checkpoint(facts: ThreadFacts) -> CheckpointEvidence | None:
     state = facts.state
     if state is None or state.checkpoint_id is None:
         return None
-    return CheckpointEvidence(state.checkpoint_id, state.parent_id, state.created_at, state.source, state.step)
+    return CheckpointEvidence(state.checkpoint_id, state.parent_id, "", state.created_at, state.source, state.step)
 
 
 def _fields(facts: ThreadFacts, background: Background) -> dict[str, FieldEvidence]:
@@ -206,7 +206,7 @@ def _lineage(background: Background) -> tuple[CheckpointEvidence, ...] | None:
     if background.lineage is None:
         return None
     return tuple(
-        CheckpointEvidence(found.id, found.parent_id, found.created_at, found.source, found.step)
+        CheckpointEvidence(found.id, found.parent_id, "", found.created_at, found.source, found.step)
         for found in background.lineage
     )
 

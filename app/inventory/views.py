@@ -261,10 +261,11 @@ class PendingEvidence:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointEvidence:
-    """The head checkpoint: ids, time, how it came about."""
+    """The head checkpoint: ids, time, how it came about. ``ns`` is empty for the thread's own, which the head is."""
 
     id: str
     parent_id: str | None
+    ns: str
     created_at: datetime | None
     source: str | None
     step: int | None

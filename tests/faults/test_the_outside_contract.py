@@ -36,7 +36,10 @@ async def test_a_drain_of_as_many_targets_as_are_taken_is_judged(board: Open, se
     server.settled(2)
     named = [f"x{number}" for number in range(200)]
     full = {**MADE, "remove_nodes": named, "remove_fields": named, "erase_fields": named}
-    full |= {"require_kinds": dict.fromkeys(named, "text"), "rename_fields": [{"old": x, "new": f"{x}y"} for x in named]}
+    full |= {
+        "require_kinds": dict.fromkeys(named, "text"),
+        "rename_fields": [{"old": x, "new": f"{x}y"} for x in named],
+    }
     async with board() as it:
         assert (await it.http.post(DRAINS, json=full)).status_code == 201
         assert (await it.poll(full=True)).state == "complete"
@@ -120,3 +123,12 @@ async def test_a_body_that_is_no_json_is_said_to_be_none(board: Open, body: byte
     assert answer.status_code in (400, 422)
     assert str(answer.status_code) in listed
     assert answer.json()["error"]["code"] in ("unreadable", "invalid")
+
+
+async def test_the_head_checkpoint_of_a_report_has_every_key(board: Open, server: FakeAgentServer) -> None:
+    thread = server.parked().id
+    async with board() as it:
+        await it.poll(full=True)
+        found = await it.get(f"/api/v1/deployments/{NAME}/threads/{thread}/evidence")
+    assert set(found["checkpoint"]) == {"id", "parent_id", "ns", "created_at", "source", "step"}
+    assert found["checkpoint"]["ns"] == ""

@@ -400,7 +400,7 @@ def evidence(item_id: str, **override: object) -> Evidence:
         stuck=False,
         created_at=before(days=17),
         updated_at=before(days=16),
-        checkpoint=CheckpointEvidence(thread_id(900), thread_id(899), before(days=16), "loop", 1),
+        checkpoint=CheckpointEvidence(thread_id(900), thread_id(899), "", before(days=16), "loop", 1),
         history={"depth": 3, "truncated": False},
         pending=(
             PendingEvidence("legacy_triage", "", 1, 1, "dynamic", None, deployed=False, source="interrupt_id"),
