@@ -64,9 +64,12 @@ def serve(
     allow_open: Annotated[
         bool, typer.Option("--allow-open", help="Listen beyond this machine without sign-in.")
     ] = False,
+    json: Json = False,
 ) -> None:
     """Run the dashboard, the API and the poller."""
-    raise typer.Exit(serve_forever(_Wiring.make_app, host=host, port=port, url=url, demo=demo, allow_open=allow_open))
+    raise typer.Exit(
+        serve_forever(_Wiring.make_app, host=host, port=port, url=url, demo=demo, allow_open=allow_open, json=json)
+    )
 
 
 @app.command()
@@ -396,7 +399,7 @@ def index_show(deployment: str, server: Server = None, json: Json = False) -> No
 
 
 @db.command("upgrade")
-def db_upgrade() -> None:
+def db_upgrade(json: Json = False) -> None:
     """Bring the database's schema to this version."""
 
     async def work() -> int:
@@ -405,7 +408,10 @@ def db_upgrade() -> None:
             await database.upgrade()
         finally:
             await database.close()
-        output.out.print(f"The schema is at revision {head_revision()}.")
+        if json:
+            output.as_json({"revision": head_revision()})
+        else:
+            output.out.print(f"The schema is at revision {head_revision()}.")
         return 0
 
     raise typer.Exit(asyncio.run(work()))
@@ -480,6 +486,12 @@ def _seconds(raw: str, option: str) -> float:
         raise typer.BadParameter(f"{option}: {error}.") from None
 
 
+def _usage(complaint: str) -> str:
+    """What is wrong with the command as a sentence, and where to look."""
+    what = complaint.strip() or "A command is missing"
+    return f"{what if what.endswith('.') else f'{what}.'} `drainboard --help` shows how it is written."
+
+
 def _fail(code: str, message: str) -> int:
     """Say what went wrong, as JSON where that was asked for; the exit code."""
     if "--json" in sys.argv:
@@ -498,7 +510,7 @@ def run_with(make_app: MakeApp) -> NoReturn:
     except typer.Exit as error:
         code = error.exit_code
     except typer_errors.TyperException as error:
-        code = _fail("usage", f"{error.format_message()} `drainboard --help` shows how it is written.".strip())
+        code = _fail("usage", _usage(error.format_message()))
     except DrainboardError as error:
         code = _fail(error.code, error.message)
     except (typer.Abort, KeyboardInterrupt):

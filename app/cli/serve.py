@@ -20,8 +20,10 @@ from app.settings import Settings, load_settings, quick_deployment
 DEMO_HOME = Path(".drainboard") / "demo"
 
 
-def serve_forever(make_app: MakeApp, *, host: str, port: int, url: str | None, demo: bool, allow_open: bool) -> int:
-    """Serve until stopped; the exit code."""
+def serve_forever(
+    make_app: MakeApp, *, host: str, port: int, url: str | None, demo: bool, allow_open: bool, json: bool = False
+) -> int:
+    """Serve until stopped; the exit code. ``json``: say where it is as one document."""
     if url is not None and demo:
         raise SettingsError("Give either --url or --demo.")
     is_loopback = _is_loopback(host)
@@ -39,7 +41,7 @@ def serve_forever(make_app: MakeApp, *, host: str, port: int, url: str | None, d
         config = uvicorn.Config(
             app, log_level="warning", access_log=False, timeout_graceful_shutdown=3, server_header=False
         )
-        server = _Server(config, lambda: _announce(listener, host, settings, demo=demo))
+        server = _Server(config, lambda: _announce(listener, host, settings, demo=demo, json=json))
         server.run(sockets=[listener])
         return 0 if server.started else 3
 
@@ -140,11 +142,15 @@ def _demo() -> Iterator[Settings]:
         raise SettingsError(str(error)) from None
 
 
-def _announce(listener: socket.socket, host: str, settings: Settings, *, demo: bool) -> None:
+def _announce(listener: socket.socket, host: str, settings: Settings, *, demo: bool, json: bool) -> None:
     """Print the address."""
     port = listener.getsockname()[1]
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else shown}:{port}"  # noqa: S104 - only shown
+    if json:
+        named = [deployment.name for deployment in settings.deployments]
+        output.as_json({"url": address, "deployments": named, "open": not _is_loopback(host)})
+        return
     output.out.print(f"\n  [bold]Drainboard[/] is at [bold]{address}/[/]   (Ctrl-C stops it)")
     names = ", ".join(deployment.name for deployment in settings.deployments)
     nothing = output.plain("no deployment yet: add [[deployments]] to drainboard.toml")

@@ -99,3 +99,9 @@ def test_what_cannot_be_closed_is_said(run: Installed, tmp_path: Path) -> None:
     says_why(run("drains", "close", "nothing"), "nothing")
     says_why(run("drains", "apply", str(tmp_path / "missing.toml")), "missing.toml")
     assert says_why_in_json(run("drains", "close", "of-file", "--json"))["code"] == "managed_by_file"
+
+
+def test_every_command_has_json_and_a_usage_error_is_whole_sentences(run: Installed) -> None:
+    assert run("db", "upgrade", "--json").json == {"revision": run("db", "check", "--json").json["expected"]}
+    assert says_why_in_json(run("serve", "--host", "0.0.0.0", "--json"))["code"] == "settings"
+    assert says_why_in_json(run("gate", "a", "--nope", "--json"))["message"].startswith("No such option: --nope. ")
