@@ -65,7 +65,8 @@ def _advance(look: Look, round_: Round, *, blocked: bool, arrivals: bool) -> Soa
         before,
         blocked=blocked,
         arrivals=arrivals,
-        touched_at=touched_at(look.spec, look.revisions, since=before.holds_since),
+        # The graphs that the first poll of all finds were noticed a moment after it began.
+        touched_at=touched_at(look.spec, look.revisions, since=before.holds_since or round_.as_of),
         is_sweep=round_.is_sweep,
         as_of=round_.as_of,
         policy_soak=(look.spec.policy.soak_sweeps, look.spec.policy.soak_hold),

@@ -576,6 +576,23 @@ async def test_a_hit_that_only_an_incomplete_poll_saw_is_a_regression_too(board:
         assert "regressed" in await it.codes()
 
 
+async def test_the_first_sight_of_a_graph_does_not_start_the_soak_anew(board: Open, server: FakeAgentServer) -> None:
+    """The first poll notices it a moment after it began, which the second one must not take for a deploy in between."""
+    server.settled(3)
+    draw = server._drawing
+
+    def slowly(assistant: str) -> object:
+        server.clock.tick(milliseconds=200)
+        return draw(assistant)
+
+    server._drawing = slowly  # type: ignore[method-assign,assignment]
+    async with board(policy={"soak_sweeps": 1, "soak_hold": "5s"}) as it:
+        assert (await it.poll()).kind == "sweep"
+        assert await it.codes() == {"soaking"}
+        assert (await it.poll()).kind == "scan"
+        assert await it.verdict() == "drained"
+
+
 async def test_the_hold_is_measured_by_evidence_and_not_by_waiting(board: Open, server: FakeAgentServer) -> None:
     server.settled(3)
     async with board(policy={"soak_sweeps": 1, "soak_hold": "10m", "max_age": "1h"}) as it:
