@@ -124,15 +124,18 @@ class Readings:
         if storage is not None and _asks_unnamed(row, judged):
             judged = judge(candidates={*self.candidates, *storage.branches})
         surprises = judged.condition in SURPRISES and (known is None or known.condition is not judged.condition)
-        if surprises and not await self._still_the_same(row):
-            judged = replace(judged, condition=Condition.UNREAD, leaves=state.leaves)
+        went_on = surprises and not await self._still_the_same(row)
+        if went_on:  # a departure is judged once, so not by a row that is older than the state
+            judged = replace(judged, condition=Condition.UNREAD, leaves=_with_known(state.leaves, known))
         if judged.condition in SETTLES and moved_without_writing(row, state):
             state = replace(state, may_hide=not explained(row, await self.server.ended(row.thread_id)))
             if state.may_hide and judged.condition is Condition.SETTLED:
                 judged = replace(judged, condition=Condition.UNPLACED)
         if not is_whole and judged.condition in RESTS:
             judged = replace(judged, condition=Condition.UNREAD)
-        judged, departed = await self._judge_departures(row, state, known, judged)
+        departed: tuple[Departed, ...] = ()
+        if not went_on:
+            judged, departed = await self._judge_departures(row, state, known, judged)
         if storage is None and known is not None and not moved(row, known) and _same_head(known.state, state):
             storage = known.storage
         return ThreadFacts(
@@ -220,8 +223,10 @@ class Readings:
     async def _judge_departures(
         self, row: RowFacts, state: StateFacts, known: ThreadFacts | None, judged: Judgement
     ) -> tuple[Judgement, tuple[Departed, ...]]:
-        """How leaves left that were seen pending before. A loss stays with the thread, as its condition."""
+        """How leaves left that were seen pending before. A loss stays with the thread, as its condition. Each is judged
+        once: one that nothing explains yet, of a thread that was listed while it ran, waits for the next poll."""
         departed = []
+        open_ = []
         for leaf in left(state, known, judged.leaves):
             if leaf.task_id in state.finished:
                 found = Departure.COMPLETED
@@ -229,7 +234,12 @@ class Readings:
                 found = Departure.LOST
             else:
                 found = await self._departure(row, state, known, leaf)
-            departed.append(Departed(leaf, found))
+            is_head = leaf.checkpoint_id == state.checkpoint_id
+            if found is Departure.UNEXPLAINED and row.status is Status.BUSY and is_head:
+                open_.append(replace(leaf, source=LeafSource.LAST_SEEN))
+            else:
+                departed.append(Departed(leaf, found))
+        judged = replace(judged, leaves=(*judged.leaves, *open_))
         held = {leaf.task_id for leaf in judged.leaves}
         lost = tuple(
             replace(found.leaf, source=LeafSource.LAST_SEEN, lost=True)
@@ -299,6 +309,12 @@ class Readings:
         if found is None or any(next(prefixes(leaf.node)) not in found.nodes for leaf in state.leaves):
             return None
         return found.id
+
+
+def _with_known(leaves: tuple[Leaf, ...], known: ThreadFacts | None) -> tuple[Leaf, ...]:
+    """Leaves, and those that were seen before and are not among them."""
+    shown = {leaf.task_id for leaf in leaves}
+    return leaves + tuple(leaf for leaf in known.leaves if leaf.task_id not in shown) if known else leaves
 
 
 def first_of_line(revision: RevisionSummary, revisions: Iterable[RevisionSummary]) -> int:

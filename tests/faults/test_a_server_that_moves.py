@@ -174,6 +174,29 @@ async def test_a_thread_that_was_answered_under_another_graph_is_not_left_out(
 # -- threads that move during a poll --------------------------------------------------------------------------------
 
 
+async def test_an_answer_that_is_lost_between_listing_and_state_is_lost(board: Open, server: FakeAgentServer) -> None:
+    """It is listed while it runs, and over when its state is read: how its leaf left shows only to the next poll."""
+    thread = server.parked()
+    unneeded = DRAIN | {"name": "drop-intake", "remove_nodes": ["intake"]}  # nothing blocks it, so runs are asked for
+    async with board(drains=[DRAIN, unneeded]) as it:
+        await it.poll()
+        server.deploy("support", "intake", "finish")
+        await it.poll(full=True)
+        assert await it.conditions() == {"stranded": 1}
+        thread.status, thread.updated_at = "busy", it.clock.now
+
+        def end(request: httpx.Request) -> None:
+            if request.url.path == "/threads/search" and thread.status == "busy":
+                it.clock.tick(seconds=1)
+                server.finish(thread)
+
+        server.after = end
+        await it.poll()
+        assert set(await it.conditions()) <= {"running", "unread", "stranded"}
+        await it.poll()
+        assert await it.conditions() == {"lost": 1}
+
+
 async def test_a_thread_that_goes_on_between_listing_and_state_is_neither_stranded_nor_lost(
     board: Open, server: FakeAgentServer
 ) -> None:
