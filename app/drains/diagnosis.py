@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from app.drains.sentences import names
 from app.facts.types import Agreement, Condition, Presence, Reading, Shape, ThreadFacts
 from app.inventory.views import Diagnosis, DrainMention, NextStep, PendingEvidence
 
 SETTLED = frozenset({Condition.SETTLED, Condition.PRESUMED_SETTLED})
 RESTS = SETTLED | {Condition.PARKED, Condition.FAILED, Condition.HALF_STEP}
 OLD_FORMS = frozenset({"holds_old_field", "old_version", "wrong_kind"})
+_UNANSWERED = "Do not answer it now: the run would succeed, and the answer would be lost."
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +26,10 @@ class Patient:
 
     @property
     def where(self) -> str:
-        """`` at `node`, `node` ``; empty when nothing is pending."""
-        nodes = sorted({found.node for found in self.pending})
-        return f" at {', '.join(f'`{node}`' for node in nodes)}" if nodes else ""
+        """`` at `node` and `node/inner` ``; empty when nothing is pending. A subgraph's node goes without saying."""
+        nodes = {found.node for found in self.pending}
+        inmost = sorted(node for node in nodes if not any(other.startswith(f"{node}/") for other in nodes))
+        return f" at {names(inmost)}" if inmost else ""
 
     @property
     def look_again(self) -> NextStep:
@@ -87,7 +90,7 @@ def _cut_off(patient: Patient) -> Diagnosis | None:
     facts = patient.facts
     if facts.condition is Condition.STRANDED:
         intact = " Its interrupt is intact." if facts.row.interrupts else ""
-        sentence = f"It waits{patient.where}, but the deployed graph does not schedule that.{intact}"
+        sentence = f"It waits{patient.where}, but the deployed graph does not schedule that. {_UNANSWERED}{intact}"
         return Diagnosis("stranded", sentence, (*_put_back(), patient.listing(Condition.STRANDED), patient.look_again))
     if facts.condition is Condition.LOST:
         decide = NextStep("Decide by hand what the lost step should have done, and do it.", None, False)
@@ -95,7 +98,7 @@ def _cut_off(patient: Patient) -> Diagnosis | None:
         return Diagnosis("lost", sentence, (decide, patient.listing(Condition.LOST), patient.look_again))
     undeployed = [found.node for found in patient.pending if found.deployed is False]
     if undeployed and facts.condition is not Condition.GONE:
-        sentence = f"It waits at `{undeployed[0]}`, which is not deployed."
+        sentence = f"It waits at `{undeployed[0]}`, which is not deployed. {_UNANSWERED}"
         if facts.condition is Condition.GRAPH_MISSING:
             sentence = f"It waits at `{undeployed[0]}`, and its graph is not deployed."
         return Diagnosis("parked_at_undeployed", sentence, (*_put_back(), patient.look_again))
@@ -176,7 +179,6 @@ def _put_back() -> tuple[NextStep, ...]:
     return (
         NextStep("Put the node back and deploy: the thread waits there again.", None, True),
         NextStep("Or finish it on the old revision.", None, False),
-        NextStep("Do not answer it now: the run would succeed and the answer would be lost.", None, False),
     )
 
 

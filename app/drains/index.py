@@ -8,10 +8,10 @@ from app.drains.answers import Check, Reason, Verdict
 from app.inventory.views import Comparison, SourceStatus
 
 _WHY = {
-    "unknown": "{n} the server does not know",
-    "hidden": "{n} the server has and does not list: the key may not see every thread",
-    "other_form": "{n} in another form than the server's (a prefix or a suffix): give the query the server's ids",
-    "no_id": "{n} that are no ids of threads",
+    "unknown": "{n} unknown to the server",
+    "hidden": "{n} on the server but not listed, so the key may not see every thread",
+    "other_form": "{n} in another form than the server's, with a prefix or a suffix (give the query the server's ids)",
+    "no_id": "{n} in no form of a thread's id",
     "unchecked": "{n} that the server is still to be asked for",
 }
 

@@ -88,6 +88,8 @@ def span(length: timedelta) -> str:
 def blocked_sentence(found: Disposition, count: int, targets: Collection[str]) -> str:
     """Why threads with a blocking disposition block, and what to do."""
     sentence = _BLOCKED[found].format(n=threads(count), targets=names(targets))
+    if found is Disposition.HOLDS_OLD_FIELD and not any("->" in target for target in targets):
+        sentence = sentence.replace("the old form of ", "")  # a field that goes has no new form
     return _of_one(sentence) if count == 1 else sentence
 
 
@@ -194,8 +196,7 @@ def headline(answer: Answer, now: datetime) -> str:
     reasons = [reason for reason in answer.reasons if reason.verdict is answer.verdict]
     reasons = [reason for reason in reasons if reason.code not in answer.accepting]
     if answer.verdict is Verdict.BLOCKED:
-        others = sum(reason.count or 0 for reason in reasons[1:])
-        more = f" {others:,} more block for other reasons." if others else ""
+        more = _others(answer, reasons[0].code)
         oldest = f" The oldest for {span(now - answer.oldest.since)}." if answer.oldest else ""
         return f"{reasons[0].sentence}{more}{oldest}"
     if {reason.code for reason in reasons} == {"soaking"}:
@@ -203,6 +204,15 @@ def headline(answer: Answer, now: datetime) -> str:
         start = f" since {since:%H:%M:%S} UTC" if since else ""
         return f"Nothing needs {_subject(answer)}{start}. {reasons[0].sentence}"
     return f"Not known yet. {reasons[0].sentence}"
+
+
+def _others(answer: Answer, first: str) -> str:
+    """The threads that block for another reason than the first. What else is counted, runs in traces, are no threads."""
+    count = sum(answer.dispositions.get(found.value, 0) for found in _BLOCKED if found.value != first)
+    if not count:
+        return ""
+    verb = "block" if count > 1 else "blocks"
+    return f" {count:,} more {verb} for other reasons." if first in answer.dispositions else f" {threads(count)} {verb} too."
 
 
 def _subject(answer: Answer) -> str:
@@ -217,7 +227,8 @@ def next_step(answer: Answer) -> str | None:
         if any(reason.code == Disposition.STRANDED.value for reason in answer.reasons):
             return "Put the node back and deploy, before anybody answers: each thread then waits there again."
         return _who_acts(answer.must_act)
-    if answer.retry_after_seconds is not None:
+    missing = {reason.code for reason in answer.reasons} - set(answer.accepting)
+    if answer.retry_after_seconds is not None and missing == {"soaking"}:
         return f"Nothing to do: ask again in {span(timedelta(seconds=answer.retry_after_seconds))}."
     return None
 

@@ -51,12 +51,12 @@ ALL_SHARE = 0.9
 LEAST_DIFFERENCE = 5
 COUNT_SHARE = 0.01
 ALARM_CONDITIONS = {
-    Condition.STRANDED: "{n} stranded: a node they wait at is not scheduled by the deployed graph. Answering them now loses "
-    "the answer.",
-    Condition.LOST: "{n} lost: a run went past what they waited for without doing it.",
+    Condition.STRANDED: "{n} stranded: the deployed graph does not schedule the node where work waits. An answer given now is "
+    "lost.",
+    Condition.LOST: "{n} lost: a run went past the node where work waited without doing it.",
     Condition.UNREADABLE: "{n} cannot be read under the deployed graph's own schema.",
-    Condition.GRAPH_MISSING: "{n} belong to a graph that is not deployed.",
-    Condition.UNPLACED: "{n} failed or wait where no node can be named.",
+    Condition.GRAPH_MISSING: "{n} of a graph that is not deployed.",
+    Condition.UNPLACED: "{n} not finished, and no node can be named.",
 }
 
 log = get_logger("poll")
@@ -498,7 +498,7 @@ class Poller:
         hidden += await self._missing_canaries(poll)
         if hidden:
             poll.alarms["canary_missing"] = (
-                f"{hidden} threads can be read by id but are not listed. Does the key see every thread?",
+                f"{_threads(hidden)} can be read by id but not listed. Does the key see every thread?",
                 hidden,
             )
         await self._notice_disappearance(poll)
@@ -531,7 +531,7 @@ class Poller:
             nodes = ", ".join(f"`{node}`" for node in found.nodes[:5])
             sentence = (
                 f"The deploy of {found.noticed_at:%-d %b, %H:%M} UTC removed {nodes} from {found.graph}, where "
-                f"{_threads(found.threads)} waited. Put it back, or take them over by hand."
+                f"{_threads(found.threads)} waited. Put back what it removed, or take over by hand what waited."
             )
             poll.alarms["removed_while_waiting"] = (sentence[:500], found.threads)
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from app.drains.sentences import names
 from app.inventory.views import Deploy, DeploymentStatus, RevisionSummary
 from app.web import paths
 from app.web.graph_picture import GraphPicture, Href, NodeTotals, draw_graph
@@ -40,46 +41,48 @@ class Said:
 
 def headline(deploy: Deploy) -> Said:
     """The worst that became of the threads that this deploy met."""
-    where = _where(deploy)
+    where, is_one = _where(deploy), _is_one(deploy)
+    removed, back = ("it", "it") if is_one else ("them", "the nodes")
     hit = {fate: deploy.fates.get(fate, 0) for fate in FATES}
     if hit["stranded"]:
         it = "it" if hit["stranded"] == 1 else "them"
         return Said(
             "bad",
             "stranded",
-            f"{_threads(hit['stranded'])} waited at {where} when this deploy removed it. "
-            f"If anyone answers {it} now, the answer is lost.{_beside(hit, 'lost')}",
+            f"{_threads(hit['stranded'])} waited at {where} when this deploy removed {removed}. "
+            f"If anyone answers {it} now, the answer is lost.{_also_lost(hit['lost'])}",
             (
-                ("Put the node back and deploy: what is stranded then waits there again.", True),
-                ("Or take the threads over by hand, one by one; the list is below.", False),
-                ("Do not answer them before that.", False),
+                (f"Put {back} back and deploy: what is stranded then waits there again.", True),
+                (f"Or take {it} over by hand, one by one: the list is below.", False),
             ),
         )
     if hit["lost"]:
         return Said(
             "bad",
             "lost",
-            f"{_threads(hit['lost'])} waited at {where} when this deploy removed it, and somebody went on: what they waited "
-            "for was never done.",
+            f"{_threads(hit['lost'])} waited at {where} when this deploy removed {removed}, and a run went past: what "
+            f"{'it' if hit['lost'] == 1 else 'they'} waited for was never done.",
             (("Decide for each what the lost step should have done, and do it by hand.", False),),
         )
     if hit["unreadable"]:
         return Said(
             "bad",
             "unreadable",
-            f"{_threads(hit['unreadable'])} waited at {where}; since this deploy nobody can read or go on with them.",
-            (("Deploy the graph again: the threads are untouched.", True),),
+            f"{_threads(hit['unreadable'])} waited at {where}; since this deploy nobody can read "
+            f"{'it' if hit['unreadable'] == 1 else 'them'} or go on there.",
+            (("Deploy the graph again: what waits in it is untouched.", True),),
         )
     if hit["not_read"]:
+        were = "was" if hit["not_read"] == 1 else "were"
         sentence = (
-            f"{_threads(hit['not_read'])} waited at {where} when this deploy removed it, and were not read since."
+            f"{_threads(hit['not_read'])} waited at {where} when this deploy removed {removed}, and {were} not read since."
         )
         return Said("unsure", "not known", sentence, (("Sweep everything, and look here again.", True),))
     if deploy.threads:
         sentence = f"{_threads(deploy.threads)} waited at {where}. Nobody is cut off any more: see what became of each."
         return Said("quiet", "nobody left", sentence)
     if any(change.nodes_removed for change in deploy.changes):
-        return Said("quiet", "nobody hit", f"No thread was seen waiting at {where} when this deploy removed it.")
+        return Said("quiet", "nobody hit", f"No thread was seen waiting at {where} when this deploy removed {removed}.")
     return Said("quiet", "nothing removed", "This deploy removed no node, so nobody was cut off.")
 
 
@@ -108,14 +111,19 @@ def _href(deployment: str) -> Href:
 def _where(deploy: Deploy) -> str:
     gone = [change.graph for change in deploy.changes if change.kind == "vanished"]
     if gone:
-        return f"the graph {', '.join(f'`{graph}`' for graph in gone)}"
+        return f"the graph{'s' if len(gone) > 1 else ''} {', '.join(f'`{graph}`' for graph in gone)}"
     nodes = list(dict.fromkeys(node for change in deploy.changes for node in change.nodes_removed))
-    more = f" and {len(nodes) - 3} more" if len(nodes) > 3 else ""
-    return ", ".join(f"`{node}`" for node in nodes[:3]) + more
+    return names(nodes) if len(nodes) <= 3 else f"{', '.join(f'`{node}`' for node in nodes[:3])} and {len(nodes) - 3} more"
 
 
-def _beside(hit: Mapping[str, int], fate: str) -> str:
-    return f" {_threads(hit[fate])} already lost theirs." if hit[fate] else ""
+def _is_one(deploy: Deploy) -> bool:
+    """Whether it removed one thing: a graph, or a node."""
+    gone = [change.graph for change in deploy.changes if change.kind == "vanished"]
+    return len(gone or {node for change in deploy.changes for node in change.nodes_removed}) <= 1
+
+
+def _also_lost(count: int) -> str:
+    return f" {_threads(count)} lost {'its' if count == 1 else 'their'} answer already." if count else ""
 
 
 def _threads(count: int) -> str:

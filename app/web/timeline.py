@@ -67,7 +67,7 @@ def _departures(evidence: Evidence) -> Iterator[Moment]:
             "departure",
             str(found.get("departure")),
             node=found.get("node"),
-            detail="seen to leave",
+            detail="as the next poll saw it",
         )
 
 

@@ -45,7 +45,7 @@ DISPOSITIONS: dict[Group, dict[str, str]] = {
         "future_version": "Its version is newer than the newest known",
     },
     "unknown": {
-        "unread": "Its state was not read yet",
+        "unread": "Its state was not read yet, or not under a graph that has the target",
         "unplaced": "It did not finish, but no node can be named",
         "may_hold_target": "Half a step, a waiting join or an inner place that cannot be seen may hold the target",
         "running_unseen": "It runs, and its last current reading is too old",

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.drains.answers import Verdict
+from app.drains.dispositions import Disposition
 from app.drains.traces import Entries, Reading, TraceEvidence, sort_entries
 from app.drains.verdicts import decide
 from app.inventory.views import Liveness, Stay, TracedEntry
@@ -121,6 +122,15 @@ def test_an_unexplained_entry_blocks_whatever_the_threads_say() -> None:
     assert decide(evidence(traces=quiet()), NOW).verdict is Verdict.DRAINED
     assert answer.verdict is Verdict.BLOCKED
     assert [found.status for found in answer.checks if found.name == "traces"] == ["fail"]
+
+
+def test_the_headline_counts_threads_and_no_runs() -> None:
+    entered = quiet(entries=Entries(8, 0, 8, 0, 0, NOW - HOUR))
+    blocked = {Disposition.PARKED_AT_TARGET: 2, Disposition.CONFLICT: 1, Disposition.UNAFFECTED: 5}
+    answer = decide(evidence(traces=entered, dispositions=blocked), NOW)
+
+    assert "2 threads still wait" in answer.headline
+    assert "1 more blocks for other reasons" in answer.headline
 
 
 def test_sampling_can_be_accepted_by_a_person() -> None:

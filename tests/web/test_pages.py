@@ -456,7 +456,7 @@ def test_a_deployment_without_any_thread_says_what_to_check() -> None:
 def test_a_deploy_says_first_who_was_stranded_and_then_what_to_do(web: TestClient) -> None:
     text = whole(web, "/deployments/support-prod/deploys/7").text
     assert "2 threads waited at legacy_triage" in text
-    assert text.index("the answer is lost") < text.index("Put the node back") < text.index("What changed")
+    assert text.index("the answer is lost") < text.index("Put the nodes back") < text.index("What changed")
 
 
 def test_the_deployment_links_its_revision_to_the_deploy_that_brought_it(web: TestClient) -> None:
@@ -502,3 +502,25 @@ def test_a_thread_links_to_its_trace(web: TestClient) -> None:
     page = web.get(PAGES["thread"]).text
 
     assert 'href="https://smith.example/o/1/projects/p/2/r/3"' in page
+
+
+def test_the_headline_of_a_deploy_speaks_of_one_as_of_one() -> None:
+    change = replace(deploy().changes[0], kind="changed", nodes_removed=("ask",))
+    said = headline(deploy(changes=(change,), fates={"stranded": 1, "lost": 1}, threads=2))
+
+    assert said.sentence == (
+        "1 thread waited at `ask` when this deploy removed it. If anyone answers it now, the answer is lost. "
+        "1 thread lost its answer already."
+    )
+    assert not any("Do not" in step for step, _ in said.steps)
+
+
+def test_a_step_of_the_lineage_is_apart_from_its_number(web: TestClient) -> None:
+    assert "a step of a run step 3" in " ".join(whole(web, PAGES["thread"]).text.split())
+
+
+def test_when_a_thread_was_last_traced_is_a_time(web: TestClient) -> None:
+    page = web.get(PAGES["thread"]).text
+
+    assert re.search(r"entered <time datetime=", page)
+    assert "lists it as open" in page
