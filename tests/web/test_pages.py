@@ -1,6 +1,7 @@
 """Every page: whole, live part, empty and error; and what holds for all of them."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from urllib.parse import quote
 
@@ -516,7 +517,7 @@ def test_the_headline_of_a_deploy_speaks_of_one_as_of_one() -> None:
 
 
 def test_a_step_of_the_lineage_is_apart_from_its_number(web: TestClient) -> None:
-    assert "a step of a run step 3" in " ".join(whole(web, PAGES["thread"]).text.split())
+    assert "a step of a run head step 1" in " ".join(whole(web, PAGES["thread"]).text.split())
 
 
 def test_when_a_thread_was_last_traced_is_a_time(web: TestClient) -> None:
