@@ -212,7 +212,11 @@ def _others(answer: Answer, first: str) -> str:
     if not count:
         return ""
     verb = "block" if count > 1 else "blocks"
-    return f" {count:,} more {verb} for other reasons." if first in answer.dispositions else f" {threads(count)} {verb} too."
+    return (
+        f" {count:,} more {verb} for other reasons."
+        if first in answer.dispositions
+        else f" {threads(count)} {verb} too."
+    )
 
 
 def _subject(answer: Answer) -> str:

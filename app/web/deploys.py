@@ -74,9 +74,7 @@ def headline(deploy: Deploy) -> Said:
         )
     if hit["not_read"]:
         were = "was" if hit["not_read"] == 1 else "were"
-        sentence = (
-            f"{_threads(hit['not_read'])} waited at {where} when this deploy removed {removed}, and {were} not read since."
-        )
+        sentence = f"{_threads(hit['not_read'])} waited at {where} when this deploy removed {removed}, and {were} not read since."
         return Said("unsure", "not known", sentence, (("Sweep everything, and look here again.", True),))
     if deploy.threads:
         sentence = f"{_threads(deploy.threads)} waited at {where}. Nobody is cut off any more: see what became of each."
@@ -113,7 +111,9 @@ def _where(deploy: Deploy) -> str:
     if gone:
         return f"the graph{'s' if len(gone) > 1 else ''} {', '.join(f'`{graph}`' for graph in gone)}"
     nodes = list(dict.fromkeys(node for change in deploy.changes for node in change.nodes_removed))
-    return names(nodes) if len(nodes) <= 3 else f"{', '.join(f'`{node}`' for node in nodes[:3])} and {len(nodes) - 3} more"
+    return (
+        names(nodes) if len(nodes) <= 3 else f"{', '.join(f'`{node}`' for node in nodes[:3])} and {len(nodes) - 3} more"
+    )
 
 
 def _is_one(deploy: Deploy) -> bool:
