@@ -140,8 +140,9 @@ class TraceEvidence:
         count, last = self.entries.unexplained, self.entries.last_at
         ago = f", the last one {span(now - last)} ago" if last else ""
         times = "once" if count == 1 else f"{count:,} times"
+        were = "was" if len(self.nodes) == 1 else "were"
         return (
-            f"{names(self.nodes)} {'was' if len(self.nodes) == 1 else 'were'} entered {times} in the last {span(self.window)}{ago}, and no thread that waited "
+            f"{names(self.nodes)} {were} entered {times} in the last {span(self.window)}{ago}, and no thread that waited "
             "there explains it. Something still sends work there."
         )
 

@@ -133,9 +133,7 @@ class Readings:
                 judged = replace(judged, condition=Condition.UNPLACED)
         if not is_whole and judged.condition in RESTS:
             judged = replace(judged, condition=Condition.UNREAD)
-        departed: tuple[Departed, ...] = ()
-        if not went_on:
-            judged, departed = await self._judge_departures(row, state, known, judged)
+        judged, departed = await self._judge_departures(row, state, None if went_on else known, judged)
         if storage is None and known is not None and not moved(row, known) and _same_head(known.state, state):
             storage = known.storage
         return ThreadFacts(
