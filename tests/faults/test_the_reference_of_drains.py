@@ -17,7 +17,7 @@ THREAD = "0190a3c2-7d11-7c33-a0f0-2b8f6c1d9e55"
 
 def commands() -> list[list[str]]:
     blocks = re.findall(r"```bash\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    text = "".join(blocks).replace("$DRAINBOARD", "").replace("support-prod", NAME)
+    text = "".join(blocks).replace("$DRAINBOARD_SERVER", "").replace("support-prod", NAME)
     return [shlex.split(f"curl {each}") for each in re.split(r"^curl ", text, flags=re.MULTILINE) if each.strip()]
 
 
