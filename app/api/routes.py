@@ -251,11 +251,14 @@ async def list_drains(ask: Ask) -> DrainList:
 async def gate(
     drain: str,
     ask: Ask,
+    request: Request,
     response: Response,
     max_age: str | None = None,
     http_status: Literal["0", "1"] = "0",
 ) -> Answer:
     """The verdict. Always 200; with ``http_status=1``: 200 drained, 409 blocked, 503 unknown."""
+    if odd := sorted(set(request.query_params) - {"max_age", "http_status"}):  # a misspelt one would ask for less
+        raise BadRequest(f"The gate has no parameter {odd[0][:40]!r}. There are max_age and http_status.")
     answer = await ask.drain(drain, None if max_age is None else _duration(max_age))
     if http_status == "1":
         response.status_code = answer.verdict.http_status

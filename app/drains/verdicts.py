@@ -126,13 +126,7 @@ class Evidence:
 def decide(evidence: Evidence, now: datetime) -> Answer:
     """The verdict now, with its reasons, checks and sentences."""
     spec = evidence.spec
-    beside = list(_beside(evidence, now))
-    reasons = [
-        *_blocked(evidence),
-        *(reason for reason in beside if reason.verdict is Verdict.BLOCKED),
-        *_unknown(evidence, now),
-        *(reason for reason in beside if reason.verdict is Verdict.UNKNOWN),
-    ]
+    reasons = _closed(evidence) if spec.phase == "closed" else _all_reasons(evidence, now)
     accepted = {reason.code for reason in reasons if _is_accepted(reason, spec)}
     standing = [reason for reason in reasons if reason.code not in accepted]
     verdict = _verdict(standing)
@@ -165,6 +159,22 @@ def decide(evidence: Evidence, now: datetime) -> Answer:
     )
     answer = replace(answer, checks=tuple(_checks(evidence, standing, now)))
     return replace(answer, headline=headline(answer, now), next_step=next_step(answer))
+
+
+def _closed(evidence: Evidence) -> list[Reason]:
+    """A closed drain is not asked any more, whatever is known of its threads."""
+    sentence = unknown_sentence("drain_closed", count=None)
+    return [Reason("drain_closed", Verdict.UNKNOWN, None, "threads", evidence.as_of, sentence)]
+
+
+def _all_reasons(evidence: Evidence, now: datetime) -> list[Reason]:
+    beside = list(_beside(evidence, now))
+    return [
+        *_blocked(evidence),
+        *(reason for reason in beside if reason.verdict is Verdict.BLOCKED),
+        *_unknown(evidence, now),
+        *(reason for reason in beside if reason.verdict is Verdict.UNKNOWN),
+    ]
 
 
 def _verdict(standing: list[Reason]) -> Verdict:
@@ -234,8 +244,6 @@ def _unknown(evidence: Evidence, now: datetime) -> Iterator[Reason]:
     for code, count in (*_phase(evidence), *_proofs(evidence, now)):
         sentence = unknown_sentence(code.partition(":")[0], count=count, part=code.partition(":")[2], **details)
         link = f"/api/v1/drains/{evidence.spec.name}/threads?reason={code}" if code in evidence.unknowns else None
-        if code == "idle_unverified:elsewhere":
-            link = f"/api/v1/deployments/{evidence.spec.deployment}/threads?condition=presumed_settled"
         yield Reason(code.partition(":")[0], Verdict.UNKNOWN, count, "threads", evidence.as_of, sentence, link)
 
 
@@ -250,8 +258,6 @@ def _beside(evidence: Evidence, now: datetime) -> Iterator[Reason]:
 def _phase(evidence: Evidence) -> Iterator[tuple[str, int | None]]:
     if evidence.spec.phase == "additive":
         yield "phase_not_observing", None
-    if evidence.spec.phase == "closed":
-        yield "drain_closed", None
 
 
 def _proofs(evidence: Evidence, now: datetime) -> Iterator[tuple[str, int | None]]:

@@ -116,9 +116,15 @@ def _known_revisions() -> set[str]:
 
 def _engine(url: str, *, is_sqlite: bool) -> AsyncEngine:
     if not is_sqlite:
-        return create_async_engine(url, pool_pre_ping=True, json_serializer=_to_json, json_deserializer=orjson.loads)
+        return create_async_engine(
+            url, pool_pre_ping=True, hide_parameters=True, json_serializer=_to_json, json_deserializer=orjson.loads
+        )
     engine = create_async_engine(
-        url, connect_args={"timeout": 30}, json_serializer=_to_json, json_deserializer=orjson.loads
+        url,
+        connect_args={"timeout": 30},
+        hide_parameters=True,
+        json_serializer=_to_json,
+        json_deserializer=orjson.loads,
     )
 
     @event.listens_for(engine.sync_engine, "connect")

@@ -460,11 +460,20 @@ class InventoryScope:
     fields: tuple[str, ...]
 
 
+_CLOSED: Mapping[str, tuple[str, ...]] = {
+    "status": tuple(Status),
+    "condition": tuple(Condition),
+    "age": (*AGES, "older"),
+}
+
+
 def check_filters(filters: Filters) -> None:
     """Refuse a filter that is no facet, or a ``fields`` filter without a presence."""
     for key, values in filters.items():
         if key not in FACETS:
             raise BadRequest(f"There is no filter {key[:40]!r}. Filters are: {', '.join(FACETS)}.")
+        if (known := _CLOSED.get(key)) and (odd := next((value for value in values if value not in known), None)):
+            raise BadRequest(f"There is no {key} {odd[:40]!r}. There are: {', '.join(known)}.")
         for value in values:
             if key == "fields" and value.rpartition(":")[2] not in (*Presence, "unknown"):
                 raise BadRequest(

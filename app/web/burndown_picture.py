@@ -92,10 +92,10 @@ def draw_burndown(found: BurnDown) -> BurnPicture | None:
 
 def say_burndown(found: BurnDown) -> str:
     """The picture in words. No date of an end where as many come as leave."""
-    first, last, length = found.points[0], found.points[-1], found.until - found.since
-    parts = [
-        f"{threads(last.blocking)} {'blocks' if last.blocking == 1 else 'block'} now; {first.blocking:,} did {span(length)} ago."
-    ]
+    first, last = found.points[0], found.points[-1]
+    length = found.until - first.at
+    block = "blocks" if last.blocking == 1 else "block"
+    parts = [f"{threads(last.blocking)} {block} now; {first.blocking:,} did {span(length)} ago."]
     if found.arrived or found.left:
         parts.append(f"Seen at the targets meanwhile: {found.arrived:,} came, {found.left:,} left.")
     if last.blocking and found.left > found.arrived:

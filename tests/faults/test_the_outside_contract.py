@@ -132,3 +132,50 @@ async def test_the_head_checkpoint_of_a_report_has_every_key(board: Open, server
         found = await it.get(f"/api/v1/deployments/{NAME}/threads/{thread}/evidence")
     assert set(found["checkpoint"]) == {"id", "parent_id", "ns", "created_at", "source", "step"}
     assert found["checkpoint"]["ns"] == ""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{DRAINS}/drop-it/gate?max-age=1m",
+        f"{DRAINS}/drop-it/gate?http-status=1",
+        f"/api/v1/deployments/{NAME}/inventory?status=bogus",
+        f"/api/v1/deployments/{NAME}/threads?condition=parked&condition=xx",
+        f"/api/v1/deployments/{NAME}/threads?age=2d",
+    ],
+)
+async def test_what_is_misspelt_is_refused_and_does_not_ask_for_less(board: Open, path: str) -> None:
+    async with board() as it:
+        await it.poll(full=True)
+        status, _ = await refused(it, "GET", path)
+        assert status == 422
+
+
+async def test_the_gate_of_a_closed_drain_is_unknown_although_threads_wait(
+    board: Open, server: FakeAgentServer
+) -> None:
+    server.parked()
+    async with board() as it:
+        await it.poll(full=True)
+        assert (await it.http.post(DRAINS, json={**MADE, "remove_nodes": ["await_approval"]})).status_code == 201
+        await it.poll(full=True)
+        assert await it.verdict("made-here") == "blocked"
+        assert (await it.http.request("DELETE", f"{DRAINS}/made-here")).status_code == 200
+        assert (await it.verdict("made-here"), await it.codes("made-here")) == ("unknown", {"drain_closed"})
+
+
+async def test_the_history_of_a_drain_has_points_and_what_left(board: Open, server: FakeAgentServer) -> None:
+    waiting = [server.parked() for _ in range(2)]
+    async with board() as it:
+        await it.poll(full=True)
+        server.finish(waiting[0])
+        await it.poll()
+        del server.threads[waiting[1].id]
+        await it.poll(full=True)
+        it.clock.tick(seconds=1)
+        found = await it.get(f"{DRAINS}/drop-it/history")
+        assert found["points"][0]["blocking"] == 2
+        assert found["points"][-1]["blocking"] == 0
+        assert sum(sum(one["left"].values()) for one in found["flow"]) == 2
+        assert sum(one["arrived"] for one in found["flow"]) == 0  # they were there when it was first looked at
+        assert await refused(it, "GET", f"{DRAINS}/drop-it/history?since=2020-01-01T00:00:00Z") == (422, "bad_request")

@@ -155,11 +155,19 @@ def test_one_proof_that_is_missing_is_unknown(what: str) -> None:
 @pytest.mark.parametrize("found", BLOCKING)
 def test_one_thread_that_blocks_is_blocked_whatever_else_is_missing(found: Disposition) -> None:
     hit = {"dispositions": {found: 1, D.UNAFFECTED: 9}, "by_target": {NODE_KEY: {found: 1}}}
-    for base, _ in [(evidence(), set()), *MISSING.values()]:
+    for what, (base, _) in MISSING.items():
+        if what == "closed":
+            continue
         answer = decide(replace(base, **hit), NOW)
         assert (answer.verdict, answer.exit_code) == (V.BLOCKED, 1)
         assert found.value in {reason.code for reason in answer.reasons}
         assert "soaking" not in {reason.code for reason in answer.reasons}
+
+
+def test_a_closed_drain_is_not_asked_whatever_blocks() -> None:
+    hit = {"dispositions": {D.PARKED_AT_TARGET: 1}, "by_target": {NODE_KEY: {D.PARKED_AT_TARGET: 1}}}
+    answer = decide(replace(evidence(spec=spec(phase="closed")), **hit), NOW)
+    assert (answer.verdict, [reason.code for reason in answer.reasons]) == (V.UNKNOWN, ["drain_closed"])
 
 
 @pytest.mark.parametrize(
