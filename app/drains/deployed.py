@@ -1,7 +1,8 @@
 """Whether what a drain names is deployed, when it went, and what a deploy changed of it. Pure.
 
 A target is looked for in the graph revisions: a node by its path, a field by its name in the graph's state. Without it, the
-server shows nothing of threads that still need it. An erasure is judged by storage, which needs no graph.
+server shows nothing of threads that still need it; of an erasure neither, since an input that has the field is then stored
+whole, under no name of its own.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -18,7 +19,7 @@ def deployed_targets(spec: DrainSpec, revisions: Iterable[RevisionSummary]) -> d
     or cannot be drawn."""
     of_graph = [found for found in revisions if found.graph == spec.graph]
     current = [found for found in of_graph if found.vanished_at is None]
-    sought = [target for target in spec.targets if target.kind != "erase"]
+    sought = spec.targets
     drawn = [found for found in current if found.xray_hash != UNREADABLE]
     if not of_graph or (current and not drawn):
         return {target.key: None for target in sought}

@@ -98,13 +98,12 @@ class Evidence:
     @property
     def missing(self) -> tuple[Target, ...]:
         """Targets that are not deployed and were not removed while the drain was drained, so that nobody sees who still
-        needs them."""
+        needs them. A field that is to be stored nowhere may still be sent after it was removed."""
         return tuple(
             target
             for target in self.spec.targets
-            if target.kind != "erase"
-            and self.deployed.get(target.key) is not True
-            and target.key not in self.soak.removed
+            if self.deployed.get(target.key) is not True
+            and (target.key not in self.soak.removed or target.kind == "erase")
         )
 
     @property
@@ -423,10 +422,7 @@ def _checks(evidence: Evidence, standing: list[Reason], now: datetime) -> Iterat
     yield Check("nothing blocks", "fail" if evidence.blocking else "pass", how_many, evidence.as_of)
     unknown = (*sorted({*evidence.unknowns, "idle_unverified", "threads_unread"}), "empty_population")
     yield check("nothing unknown", unknown, "Every thread could be judged.")
-    if any(target.kind != "erase" for target in evidence.spec.targets) or not evidence.graph_was_seen:
-        yield check("target deployed", ("target_not_deployed",), _deployed_sentence(evidence))
-    else:
-        yield Check("target deployed", "not_needed", "An erasure is judged by what is stored.")
+    yield check("target deployed", ("target_not_deployed",), _deployed_sentence(evidence))
     for source, found in (("traces", evidence.traces), ("index", evidence.index)):
         if found is not None:
             yield found.check(now)

@@ -138,6 +138,7 @@ class FakeAgentServer:
         self.threads: dict[str, Thread] = {}
         self.graphs: dict[str, list[str]] = {"support": ["intake", "await_approval", "finish"]}
         self.edges: list[tuple[str, str]] = []
+        self.fields = ["note", "state_version", "customer_name", "display_name"]
         self.faults: list[Fault] = []
         self.requests: list[str] = []
         self.ignores: set[str] = set()
@@ -226,8 +227,7 @@ class FakeAgentServer:
             case ("GET", "assistants", assistant, "graph"):
                 return ok(self._drawing(assistant))
             case ("GET", "assistants", _, "schemas"):
-                fields = ("note", "state_version", "customer_name", "display_name")
-                return ok({"state_schema": {"properties": {name: {"type": "string"} for name in fields}}})
+                return ok({"state_schema": {"properties": {name: {"type": "string"} for name in self.fields}}})
             case ("POST", "threads", "search"):
                 return ok(self._search(body))
             case ("POST", "threads", "count"):

@@ -185,6 +185,7 @@ async def test_a_fall_at_a_deploy_ends_when_it_is_acknowledged(board: Open, serv
 async def test_a_field_is_erased_only_when_storage_shows_it_nowhere(board: Open, server: FakeAgentServer) -> None:
     held = server.settled(1, values={"passport_number": "x"}, channels={"passport_number", "branch:to:finish"})[0]
     server.settled(1)
+    server.fields.append("passport_number")
     async with board(drains=[FIELDS | {"erase_fields": ["passport_number"]}]) as it:
         await it.poll(full=True)
         assert await counts(it) == {"holds_old_field": 1, "unaffected": 1}
@@ -198,6 +199,11 @@ async def test_a_field_is_erased_only_when_storage_shows_it_nowhere(board: Open,
         assert await counts(it) == {"unaffected": 2}
         await it.poll(full=True)
         assert await it.verdict() == "drained"
+        server.fields.remove("passport_number")  # whoever still sends it is stored whole, under no name
+        server.deploy("support", "intake", "await_approval", "finish", "new")
+        for _ in range(2):
+            await it.poll(full=True)
+        assert await it.codes() == {"target_not_deployed"}
 
 
 async def test_without_storage_an_erasure_is_not_proved(board: Open, server: FakeAgentServer) -> None:

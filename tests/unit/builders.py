@@ -283,7 +283,7 @@ def evidence(**changes: Any) -> Evidence:
         dispositions={Disposition.UNAFFECTED: 38, Disposition.GONE: 2},
         by_target={},
         unknowns={},
-        deployed={target.key: True for target in asked.targets if target.kind != "erase"},
+        deployed={target.key: True for target in asked.targets},
         leaks=0,
         fresh_leaks=0,
         intake_is_open=False,

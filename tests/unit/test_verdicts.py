@@ -118,7 +118,7 @@ MISSING: dict[str, tuple[Evidence, set[str]]] = {
             evidence(spec=spec(target(kind, "x", required_kind="text")), deployed={}),
             {"target_not_deployed"},
         )
-        for kind in ("kind", "remove", "version", "rename")
+        for kind in ("kind", "remove", "version", "rename", "erase")
     },
     "one of two targets not deployed": (
         evidence(spec=spec(target(), target("remove", "x")), deployed={NODE_KEY: True, "remove:x": False}),
@@ -129,6 +129,14 @@ MISSING: dict[str, tuple[Evidence, set[str]]] = {
             spec=spec(target(), target(name="finish")),
             deployed={NODE_KEY: False, "node:finish": False},
             soak=SoakState(NOW - 5 * HOUR, 5, removed={NODE_KEY: NOW - 6 * HOUR}),
+        ),
+        {"target_not_deployed"},
+    ),
+    "an erased field removed while drained": (
+        evidence(
+            spec=spec(target("erase", "x")),
+            deployed={"erase:x": False},
+            soak=SoakState(NOW - 5 * HOUR, 5, removed={"erase:x": NOW - 6 * HOUR}),
         ),
         {"target_not_deployed"},
     ),
