@@ -95,9 +95,10 @@ def _hit(condition: Condition, leaves: Collection[WorkLeaf]) -> Disposition:
 
 
 def _read_with(subject: Subject, node: str, rules: Rules) -> bool:
-    """Whether the state was read under a revision that has the node's whole path; without it, ``next`` is blind, and only
-    storage can show that the thread was never sent there."""
-    if subject.condition in _AT_REST and never_entered(subject, node):
+    """Whether the state was read under a revision that has the node's whole path; without it, ``next`` is blind. Of a graph
+    that each configuration draws its own way, storage can show that the thread was never sent there; of one that was
+    deployed anew it cannot: a step that was half done then has stored no route yet."""
+    if rules.varies and subject.condition in _AT_REST and never_entered(subject, node):
         return True
     return subject.revision_id is not None and node in rules.revision_nodes.get(subject.revision_id, ())
 

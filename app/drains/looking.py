@@ -152,6 +152,7 @@ async def take_look(
             find=names.find,
             policy=spec.policy,
             newest_versions=spec.newest_versions,
+            varies=any(found.graph == spec.graph and found.variant is not None for found in revisions),
         ),
         lens=await _lens(connection, row, spec, now, max_age),
         dictionaries=dictionaries,

@@ -71,7 +71,8 @@ class Rules:
 
     ``revision_nodes`` and ``revision_fields``: the paths and the state fields of every revision.
     ``joins`` and ``deferred``: nodes that are a join, or deferred, in any revision of the drain's graph.
-    ``find``: a field's fact in a shape, however its name was kept.
+    ``find``: a field's fact in a shape, however its name was kept. ``varies``: the graph is drawn differently for different
+    configurations.
     """
 
     revision_nodes: Mapping[int, Collection[str]]
@@ -81,3 +82,4 @@ class Rules:
     policy: Policy
     newest_versions: Mapping[str, int]
     revision_fields: Mapping[int, Collection[str]] = field(default_factory=dict)
+    varies: bool = False

@@ -19,7 +19,11 @@ from tests.flows.product import DEPLOYMENT, node_drain, ok, one_deployment
 from tests.flows.truth import QUIET
 
 KINDS = (AEGRA, *(kind for kind in OLD if kind.name in ("no state time",)))
-HIDDEN_WITHOUT_A_STATE_TIME = ("sent_there_and_rolled_back", "sent_from_where_it_asked_and_rolled_back")
+HIDDEN_WITHOUT_A_STATE_TIME = (
+    "sent_there_and_rolled_back",
+    "sent_from_where_it_asked_and_rolled_back",
+    "sent_there_and_cancelled",
+)
 """Only the row's state time shows that something hides there (docs/decisions/0015)."""
 
 NOBODY_CAN_TELL = frozenset({"unread", "unplaced"})

@@ -165,7 +165,8 @@ async def _answered_by_another_graph(bench: Bench, foreign: str) -> str:
     ],
 )
 def test_what_no_view_shows_is_not_known(said: dict[str, Said], name: str, code: str) -> None:
-    assert said[name] == ("unknown", {code})
+    undeclared = {"target_not_deployed"} if name == "saves" else set()  # an entrypoint declares no such field
+    assert said[name] == ("unknown", {code} | undeclared)
 
 
 def test_a_state_that_a_deleted_run_took_back_is_seen_by_the_next_sweep(said: dict[str, Said]) -> None:

@@ -304,7 +304,7 @@ async def test_facets_add_up_under_every_filter(inventory: Inventory) -> None:
         {"condition": ("gone",)},
         {"condition": ("gone", "parked")},
         {"pending": ("nowhere",)},
-        {"status": ("nothing",)},
+        {"graph": ("nothing",)},
     ]
     async with inventory.database.read() as connection:
         for chosen in filters:
