@@ -15,6 +15,7 @@ LEFT, RIGHT, TOP = 44, 8, 12
 LINE_BOTTOM, FLOW_TOP, FLOW_BOTTOM = 128, 146, 182
 BARS = 60
 ROWS = 12
+SHORTEST = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,8 @@ def draw_burndown(found: BurnDown) -> BurnPicture | None:
     """The picture of a drain's history; None while no answer is stored."""
     if not found.points:
         return None
-    scale = _Scale(found.since, found.until)
+    begins = min(found.points[0].at, found.until - SHORTEST)  # nothing is drawn of the time before the first look
+    scale = _Scale(begins, found.until)
     most = max(1, *(max(point.blocking, point.unknown) for point in found.points))
     arrived, left, most_flow = _bars(found.flow, scale)
     return BurnPicture(
@@ -85,7 +87,7 @@ def draw_burndown(found: BurnDown) -> BurnPicture | None:
         gaps=tuple(Mark(scale.x(gap.since), scale.x(gap.until) - scale.x(gap.since), gap.since) for gap in found.gaps),
         deploys=tuple(Mark(scale.x(mark.at), 0, mark.at, mark.id) for mark in found.deploys),
         rows=tuple(_rows(found.points)),
-        since=found.since,
+        since=begins,
         until=found.until,
     )
 

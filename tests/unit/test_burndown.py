@@ -73,3 +73,11 @@ def test_the_line_stops_where_nobody_looked_and_goes_on_after_it() -> None:
 
 def test_there_is_no_picture_without_an_answer() -> None:
     assert draw_burndown(series()) is None
+
+
+def test_a_drain_that_is_new_fills_its_picture() -> None:
+    found = series(3)
+    new = BurnDown(found.drain, NOW - 168 * HOUR, NOW, (BurnPoint(NOW - HOUR, "blocked", 3, 0, 4, 1),), (), (), ())
+    picture = draw_burndown(new)
+    assert picture is not None
+    assert (picture.since, picture.blocking) == (NOW - HOUR, "M44.0 12.0H712.0")
