@@ -18,8 +18,8 @@ INTRODUCTION = """\
 # Situations
 
 What can happen to a thread, and what Drainboard says of it. Each row was made on a real Agent Server by doing what its second
-column says; the tests compare every cell with what the product answers, and with what really runs when the thread goes on.
-[Conditions and reasons](conditions.md) says what to do about each condition.
+column says; the tests compare conditions and pending nodes with what the product answers, and with what really runs when
+the thread goes on. [Conditions and reasons](conditions.md) says what to do about each condition.
 
 *Waits at* names the nodes that would run next, and how that is known: from the **state**, from the **interrupt's id** where no
 state names it, or by **no view** of the server: then a drain of that node is `unknown`, whatever else is seen.
