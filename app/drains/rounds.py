@@ -155,7 +155,7 @@ async def _remember(connection: AsyncConnection, look: Look, after: SoakState) -
         regressed_since=after.regressed_since,
         drained_at=after.drained_at,
         removed={key: when.isoformat() for key, when in after.removed.items()},
-        fell_at=after.fell_at,
+        fell_at=after.fell_at or look.row.fell_at,  # an acknowledgement of it may end, or be taken back
         leaking_since=after.leaking_since,
     )
 

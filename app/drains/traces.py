@@ -66,6 +66,8 @@ class TraceEvidence:
             return
         if self.entries.unexplained:
             yield self._reason("node_still_entered", now, Verdict.BLOCKED, self.entries.unexplained)
+        if self.entries.later:
+            yield self._reason("traces_incomplete:later", now, count=self.entries.later)
         for code in self._missing(now):
             yield self._reason(code, now)
 
@@ -110,7 +112,9 @@ class TraceEvidence:
         return self.moved_at is not None and self.moved_at - newest > QUIET
 
     def _reason(self, code: str, now: datetime, verdict: Verdict = Verdict.UNKNOWN, count: int | None = None) -> Reason:
-        return Reason(code, verdict, count, "traces", self.reading.covered_until, self._sentence(code, now))
+        return Reason(
+            code.partition(":")[0], verdict, count, "traces", self.reading.covered_until, self._sentence(code, now)
+        )
 
     def _sentence(self, code: str, now: datetime) -> str:
         window, reading = span(self.window), self.reading
@@ -119,6 +123,10 @@ class TraceEvidence:
                 return self._entered(now)
             case "source_failed":
                 return f"The traces could not be read. {reading.sentence or ''}".strip()
+            case "traces_incomplete:later":
+                return (
+                    f"{names(self.nodes)} left a trace since the threads were last looked at. The next poll judges it."
+                )
             case "traces_incomplete" if reading.status is None:
                 return "The traces were not read yet. The next poll does it."
             case "traces_incomplete":

@@ -180,6 +180,9 @@ async def test_a_fall_at_a_deploy_ends_when_it_is_acknowledged(board: Open, serv
         for _ in range(2):
             await it.poll(full=True)
         assert await it.codes() == set()
+        (said,) = (await it.get(f"{MINE}/acknowledgements"))["items"]
+        assert await ask(it, "DELETE", f"{MINE}/acknowledgements/{said['id']}") == (200, {"ended": 1})
+        assert "fell_at_deploy" in await it.codes()
 
 
 async def test_a_field_is_erased_only_when_storage_shows_it_nowhere(board: Open, server: FakeAgentServer) -> None:
