@@ -17,6 +17,7 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp
 
+from app.clock import utc_now
 from app.demo.langsmith.filters import BadFilter, parse
 from app.demo.langsmith.runs import Run, Runs, project_uuid
 
@@ -160,7 +161,7 @@ def _page(
     wanted = body.get(projects)
     if not isinstance(wanted, list) or not wanted:
         raise _Refused(f"{projects} is required")
-    now = datetime.now(UTC)
+    now = utc_now()
     since = _time(body.get(times[0])) or now - DEFAULT_WINDOW
     until = _time(body.get(times[1])) or now
     try:
