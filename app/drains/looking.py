@@ -29,7 +29,7 @@ class Look:
     """One drain at one moment: its row, its spec, its classes of threads, what each means and how many threads it has.
 
     ``codes``: what was acknowledged for the drain as a whole, and when. ``passed``: how many threads of a class were seen at a
-    node target and completed it.
+    node target and completed it. ``void``: targets whose removal counts no more as one of a drained drain.
     """
 
     row: Any
@@ -41,6 +41,7 @@ class Look:
     lens: Lens
     dictionaries: Dictionaries
     codes: Mapping[str, datetime]
+    void: frozenset[str]
     now: datetime
     standings: dict[SubjectKey, Standing] = field(default_factory=dict)
     counts: list[SubjectCount] = field(default_factory=list)
@@ -53,8 +54,9 @@ class Look:
 
     @property
     def soak(self) -> SoakState:
-        """What is remembered of the drain. A fall at a deploy that somebody has acknowledged since is none."""
+        """What is remembered of the drain and counts. A fall at a deploy that somebody has acknowledged since is none."""
         found, said = soak_of(self.row), self.codes.get("fell_at_deploy")
+        found = replace(found, removed={key: when for key, when in found.removed.items() if key not in self.void})
         is_dealt_with = found.fell_at is not None and said is not None and said >= found.fell_at
         return replace(found, fell_at=None) if is_dealt_with else found
 
@@ -135,7 +137,9 @@ async def take_look(
     spec = from_json(row.spec)
     revisions = await reads.list_revisions(connection, row.deployment_id)
     names = await store.names(connection, row.deployment_id, deployment)
-    removed = soak_of(row).removed
+    soak = soak_of(row)
+    void = await _void_removals(connection, row.id, soak.removed, slack=spec.policy.max_age, now=now)
+    removed = {key: when for key, when in soak.removed.items() if key not in void}
     dictionaries = store.dictionaries(row.deployment_id)
     await dictionaries.load(connection)
     look = Look(
@@ -157,11 +161,24 @@ async def take_look(
         lens=await _lens(connection, row, spec, now, max_age),
         dictionaries=dictionaries,
         codes=await register.acknowledged_codes(connection, row.deployment_id, drain_id=row.id, now=now),
+        void=void,
         now=now,
     )
     if count:
         await _count(connection, look)
     return look
+
+
+async def _void_removals(
+    connection: AsyncConnection, drain_id: int, removed: Mapping[str, datetime], *, slack: timedelta, now: datetime
+) -> frozenset[str]:
+    """Removals at which a thread was waived that is not waived any more: nobody asked then whether it needed the target.
+    ``slack``: how old the answer may be on which a target was removed."""
+    found = set()
+    for key, when in removed.items():
+        if await register.has_outlived_waiver(connection, drain_id, since=when - slack, until=when, now=now):
+            found.add(key)
+    return frozenset(found)
 
 
 async def _lens(

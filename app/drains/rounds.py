@@ -16,7 +16,7 @@ from app.drains.gathering import gather_evidence
 from app.drains.intake import list_arrivals
 from app.drains.jsonable import to_jsonable
 from app.drains.judging import judge
-from app.drains.looking import Look
+from app.drains.looking import Look, soak_of
 from app.drains.verdicts import SoakState, advance, after_a_hit, decide
 from app.inventory import reads, subjects, tables, writes
 
@@ -46,9 +46,11 @@ async def end_round(connection: AsyncConnection, look: Look, round_: Round) -> A
     if await _fell_at_deploy(connection, look, last):
         after = replace(after, fell_at=look.now, holds_since=None, sweeps=0)
     was_drained = await _was_drained(connection, look, round_, last)
-    removed = removed_targets(look.spec, look.revisions, after.removed, was_drained=was_drained, now=look.now)
+    stored = soak_of(look.row).removed  # one that is void now counts again once its thread is gone or waived anew
+    removed = removed_targets(look.spec, look.revisions, stored, was_drained=was_drained, now=look.now)
+    counts = {key: when for key, when in removed.items() if key not in look.void}
+    answer = decide(replace(evidence, soak=replace(after, removed=counts)), look.now)
     after = replace(after, removed=removed)
-    answer = decide(replace(evidence, soak=after), look.now)
     if answer.verdict is Verdict.DRAINED and after.drained_at is None:
         after = replace(after, drained_at=look.now)
     await _remember(connection, look, after)

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Select, Table, and_, exists, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Select, Table, and_, exists, func, insert, not_, or_, select, update
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.facts.types import Condition
 from app.inventory import tables
 from app.inventory.cursors import close_cursor, open_cursor
 from app.inventory.encode import Json
@@ -97,6 +98,28 @@ def is_waived(drain_id: int, now: datetime) -> ColumnElement[bool]:
         _is_active(_waiver, now),
     )
     return query.correlate(thread)
+
+
+async def has_outlived_waiver(
+    connection: AsyncConnection, drain_id: int, *, since: datetime, until: datetime, now: datetime
+) -> bool:
+    """Whether a waiver of the drain held between two moments and has ended since, while its thread still lives and nobody has
+    waived it again: what that thread needed then was not asked, and may not be visible any more."""
+    thread, ended = tables.thread, func.coalesce(_waiver.c.ended_at, _waiver.c.until, type_=tables.UtcDateTime())
+    query = (
+        select(_waiver.c.id)
+        .join(
+            thread,
+            and_(
+                thread.c.deployment_id == _waiver.c.deployment_id,
+                thread.c.thread_id == _waiver.c.thread_id,
+                thread.c.created_at == _waiver.c.thread_created_at,
+            ),
+        )
+        .where(_waiver.c.drain_id == drain_id, _waiver.c.created_at <= until, ended > since, ended <= now)
+        .where(thread.c.condition != Condition.GONE.value, not_(is_waived(drain_id, now)))
+    )
+    return (await connection.execute(query.limit(1))).first() is not None
 
 
 # -- acknowledgements ----------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import httpx
 from app.inventory import traces
 from app.inventory.views import Coverage
 from tests.faults.conftest import DRAIN, NAME, Board, Open
-from tests.faults.fake_server import FakeAgentServer
+from tests.faults.fake_server import FakeAgentServer, status
 from tests.faults.test_drains_are_written import ask
 
 MINE = "/api/v1/drains/drop-it"
@@ -82,3 +82,33 @@ async def test_a_thread_that_names_no_graph_and_has_checkpoints_is_not_one_that_
         assert threads[hidden.id]["condition"] == "unread"
         assert threads[empty.id]["condition"] == "never_ran"
         assert await it.verdict() == "unknown"
+
+
+async def test_a_removal_is_not_safe_any_more_once_a_thread_that_was_waived_then_counts_again(
+    board: Open, server: FakeAgentServer
+) -> None:
+    """Nobody has seen what it needed: its state could not be read while the node was there, and shows nothing without it."""
+    server.settled(3)
+    hidden = server.parked(static=True)
+    hidden.status = "idle"  # as a copy of a waiting thread is
+    async with board() as it:
+        server.fail(f"GET /threads/{hidden.id}/state", status(500))
+        await it.poll(full=True)
+        owned = {"owner": "payments", "reason": "by hand", "thread_ids": [hidden.id]}
+        _, said = await ask(it, "POST", f"{MINE}/waivers", owned)
+        await it.poll(full=True)
+        assert await it.verdict() == "drained"
+        server.faults.clear()
+        server.deploy("support", "intake", "finish")
+        await it.poll(full=True)
+        await it.poll(full=True)
+        assert await it.verdict() == "drained"
+        assert await ask(it, "DELETE", f"{MINE}/waivers/{said['id']}") == (200, {"ended": 1})
+        assert "target_not_deployed" in await it.codes()
+        await it.poll(full=True)
+        await it.poll(full=True)
+        assert "target_not_deployed" in await it.codes()
+        await ask(it, "POST", f"{MINE}/waivers", owned)
+        assert "target_not_deployed" not in await it.codes()
+        await it.poll(full=True)
+        assert await it.verdict() == "drained"
