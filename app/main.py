@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import metrics
@@ -32,6 +33,8 @@ from app.web import routes as web
 from app.web.errors import error_page
 from app.web.render import SECURITY_HEADERS, Pages
 
+# The pages that change something come before the others: a drain cannot be named "new" in an address.
+ROUTERS = (api.router, drains_api.router, changes.router, api_index.router, web.router)
 MAX_BODY = 8_000_000  # bytes; a batch of the thread index, the largest thing that is sent, has half of it
 
 log = get_logger("http")
@@ -66,12 +69,10 @@ def create_app(
         max_body_size=MAX_BODY,
     )
     app.state.pages = Pages(version=VERSION, open_notice=open_notice, clock=utc_now)
-    app.include_router(api.router)
-    app.include_router(drains_api.router)
-    app.include_router(changes.router)  # before the other pages: a drain cannot be named "new" in an address
-    app.include_router(api_index.router)
-    app.include_router(web.router)
+    for router in ROUTERS:
+        app.include_router(router)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    app.add_middleware(_NoNul)
     app.add_middleware(_Mark)
     _add_probes(app)
     _add_error_handlers(app)
@@ -93,6 +94,21 @@ class _Mark:
             await send(message)
 
         await self._app(scope, receive, marked if scope["type"] == "http" else send)
+
+
+class _NoNul:
+    """Refuses an address with the character NUL, which no database can look for."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on, or refuse."""
+        if scope["type"] == "http" and ("\x00" in scope["path"] or b"%00" in scope["query_string"]):
+            sentence = "The address holds the character NUL. Take it out."
+            await _error(Request(scope), 422, "invalid", sentence)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
 
 
 def _add_probes(app: FastAPI) -> None:
@@ -138,6 +154,8 @@ def _add_error_handlers(app: FastAPI) -> None:
         }.get(error.status_code, ("http_error", "The request could not be served as it was sent."))
         found = _error(request, error.status_code, code, message if _is_api(request) else None)
         found.headers.update(error.headers or {})
+        if error.status_code == 405:
+            found.headers["allow"] = ", ".join(_methods(request))
         return found
 
     @app.exception_handler(Exception)
@@ -149,6 +167,16 @@ def _add_error_handlers(app: FastAPI) -> None:
             else None
         )
         return _error(request, 500, "internal", message)
+
+
+def _methods(request: Request) -> list[str]:
+    """Every method that some route at this address takes; the router names those of the first one alone."""
+    found: set[str] = set()
+    for route in (route for router in ROUTERS for route in router.routes if isinstance(route, Route)):
+        match, _ = route.matches(request.scope)
+        if match is not Match.NONE:
+            found |= route.methods or set()
+    return sorted(found)
 
 
 def _is_api(request: Request) -> bool:

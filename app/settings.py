@@ -22,6 +22,7 @@ from pydantic import (
     PlainSerializer,
     ValidationError,
     WithJsonSchema,
+    field_validator,
     model_validator,
 )
 from pydantic_settings import (
@@ -118,15 +119,33 @@ Duration = Annotated[
     WithJsonSchema({"type": "string", "examples": ["15m", "90d"]}),
 ]
 Interval = Annotated[timedelta, BeforeValidator(parse_duration), AfterValidator(_interval)]
-VersionNumber = Annotated[int, BeforeValidator(_not_a_boolean), Field(ge=0, le=9999)]
+VersionNumber = Annotated[int, BeforeValidator(_not_a_boolean), Field(strict=True, ge=0, le=9999)]
+Budget = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 NonEmpty = Annotated[str, Field(min_length=1, max_length=500)]
 Name = Annotated[str, AfterValidator(_checked_name)]
 DrainName = Annotated[str, AfterValidator(_checked_drain_name)]
 Url = Annotated[str, AfterValidator(_checked_url)]
 
 
+def _blank_is_absent(raw: object) -> object:
+    return None if isinstance(raw, str) and not raw.strip() else raw
+
+
+def without_nul(raw: object) -> object:
+    """What was sent, unless a text in it holds a NUL, which no PostgreSQL can store. Raises ``ValueError`` with a sentence."""
+    texts = [raw] if isinstance(raw, str) else [*raw, *raw.values()] if isinstance(raw, dict) else raw
+    if isinstance(texts, list | tuple) and any(isinstance(each, str) and "\x00" in each for each in texts):
+        raise ValueError("a text may not hold the character NUL")
+    return raw
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _holds_no_nul(cls, raw: object) -> object:
+        return without_nul(raw)
 
 
 class LangSmithSettings(_Strict):
@@ -136,7 +155,7 @@ class LangSmithSettings(_Strict):
     endpoint: Url | None = None
     web_url: Url | None = None
     api_key_env: str | None = None
-    sampling_rate: float = Field(default=1.0, gt=0, le=1)
+    sampling_rate: float = Field(default=1.0, strict=True, gt=0, le=1)
     retention: Duration | None = None
 
     def api_key(self) -> str | None:
@@ -191,11 +210,11 @@ class DeploymentSettings(_Strict):
     api_key_file: Path | None = None
     poll_interval: Interval = timedelta(seconds=30)
     sweep_interval: Interval = timedelta(hours=1)
-    requests_per_minute: int = Field(default=1200, ge=1, le=1_000_000)
-    concurrency: int = Field(default=16, ge=1, le=256)
-    page_size: int = Field(default=200, ge=1, le=1000)
-    verify_idle_per_sweep: int = Field(default=1000, ge=0)
-    erase_requests_per_minute: int | None = Field(default=None, ge=1, le=1_000_000)
+    requests_per_minute: Budget = 1200
+    concurrency: int = Field(default=16, strict=True, ge=1, le=256)
+    page_size: int = Field(default=200, strict=True, ge=1, le=1000)
+    verify_idle_per_sweep: int = Field(default=1000, strict=True, ge=0)
+    erase_requests_per_minute: Budget | None = None
     stuck_after: Duration = timedelta(minutes=15)
     state_version_key: str = "state_version"
     version_keys: tuple[str, ...] = ()
@@ -274,7 +293,7 @@ class PolicySettings(_Strict):
     max_age: Duration = timedelta(minutes=15)
     sweep_max_age: Duration = timedelta(hours=24)
     trace_window: Duration = timedelta(hours=72)
-    soak_sweeps: int = Field(default=2, ge=1, le=1000)
+    soak_sweeps: int = Field(default=2, strict=True, ge=1, le=1000)
     soak_hold: Duration = timedelta(hours=1)
     require: tuple[Source, ...] | None = None
     retention: RetentionSettings | None = None
@@ -290,7 +309,7 @@ class DrainSettings(_Strict):
     name: DrainName
     deployment: Name
     graph: str = Field(min_length=1, max_length=255)
-    owner: str | None = Field(default=None, max_length=100)
+    owner: Annotated[Annotated[str, Field(max_length=100)] | None, BeforeValidator(_blank_is_absent)] = None
     phase: Literal["additive", "observing", "removing", "closed"] = "observing"
     remove_nodes: tuple[NonEmpty, ...] = Field(default=(), max_length=MAX_TARGETS)
     rename_fields: tuple[RenameSettings, ...] = Field(default=(), max_length=MAX_TARGETS)

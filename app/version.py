@@ -8,3 +8,4 @@ except PackageNotFoundError:  # run from a tree that was not installed
     VERSION = "0"
 
 COMMAND_LINE = "drainboard-command-line"
+FOUND = "Drainboard-Found"  # header of an evidence report as Markdown: whether there is such a thread

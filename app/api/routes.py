@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse
-from pydantic import AwareDatetime, BaseModel, ConfigDict
+from pydantic import AwareDatetime, BaseModel, ConfigDict, StrictBool
 
 from app.auth.same_origin import require_same_origin
 from app.clock import utc_now
@@ -27,7 +27,7 @@ from app.inventory.views import (
 )
 from app.jobs.dashboard import Dashboard
 from app.settings import parse_duration
-from app.version import COMMAND_LINE
+from app.version import COMMAND_LINE, FOUND
 
 DEFAULT_LIMIT = 50
 
@@ -81,7 +81,7 @@ class PollRequest(BaseModel):
     """``full``: a complete sweep; otherwise a scan of what moved."""
 
     model_config = ConfigDict(extra="forbid")
-    full: bool = False
+    full: StrictBool = False
 
 
 ERRORS: dict[int | str, dict[str, Any]] = {
@@ -201,14 +201,18 @@ async def list_threads(
 
 def _as(format_: str, found: Evidence) -> Evidence | Response:
     if format_ == "markdown":
-        return PlainTextResponse(to_markdown(found, utc_now()), media_type="text/markdown; charset=utf-8")
+        headers = {FOUND: str(found.found).lower()}
+        return PlainTextResponse(to_markdown(found, utc_now()), 200, headers, "text/markdown; charset=utf-8")
     return found
 
 
+_MARKDOWN: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/markdown": {"schema": {"type": "string"}}}, "description": "JSON, or the same as Markdown"}
+}
 Format = Annotated[Literal["json", "markdown"], Query(alias="format")]
 
 
-@router.get("/deployments/{deployment}/threads/{thread_id}", response_model=Evidence)
+@router.get("/deployments/{deployment}/threads/{thread_id}", response_model=Evidence, responses=_MARKDOWN)
 async def get_thread(
     deployment: str, thread_id: str, ask: Ask, drains: Drains, by: Who, format_: Format = "json"
 ) -> Evidence | Response:
@@ -218,7 +222,7 @@ async def get_thread(
     return _as(format_, found)
 
 
-@router.get("/deployments/{deployment}/threads/{thread_id}/evidence", response_model=Evidence)
+@router.get("/deployments/{deployment}/threads/{thread_id}/evidence", response_model=Evidence, responses=_MARKDOWN)
 async def get_evidence(
     deployment: str,
     thread_id: str,

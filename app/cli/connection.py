@@ -49,9 +49,9 @@ class Api:
         """A route by the parts of its path. A query of None is left out; a list repeats its key."""
         return await self._ask("GET", path, params={key: value for key, value in query.items() if value is not None})
 
-    async def get_text(self, *path: str, **query: Any) -> str:
+    async def get_text(self, *path: str, **query: Any) -> httpx.Response:
         """A route that answers with text."""
-        return (await self._send("GET", path, params=query)).text
+        return await self._send("GET", path, params=query)
 
     async def post(self, *path: str, body: Mapping[str, Any]) -> Any:
         """Ask for a change."""

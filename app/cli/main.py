@@ -18,7 +18,7 @@ from app.clock import monotonic
 from app.errors import DrainboardError, SettingsError
 from app.inventory.db import Database, head_revision
 from app.settings import load_drains, load_settings, parse_duration
-from app.version import VERSION
+from app.version import FOUND, VERSION
 
 COULD_NOT_ASK = 3
 LONGEST_PAUSE = 10.0
@@ -352,12 +352,13 @@ def _evidence(deployment: str, thread: str, *, live: bool, form: str, server: st
     async def work(api: Api) -> int:
         place = ("deployments", deployment, "threads", thread, "evidence")
         query = {"live": "true"} if live else {}
-        found = await api.get(*place, **query)
         if form == "json":
+            found = await api.get(*place, **query)
             output.as_json(found)
-        else:
-            sys.stdout.write(await api.get_text(*place, **query, format="markdown"))
-        return 0 if found["found"] else 2
+            return 0 if found["found"] else 2
+        answer = await api.get_text(*place, **query, format="markdown")
+        sys.stdout.write(answer.text)
+        return 0 if answer.headers.get(FOUND) == "true" else 2
 
     _finish(work, server, json)
 

@@ -2,10 +2,19 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 
 from app.drains.statements import MAX_THREADS, Owned
-from app.settings import DrainName, DrainSettings, NonEmpty, RenameSettings, VersionNumber, representable
+from app.settings import DrainName, DrainSettings, NonEmpty, RenameSettings, VersionNumber, representable, without_nul
 
 
 def _text(longest: int) -> Any:
@@ -22,6 +31,11 @@ Until = Annotated[Time | None, Field(description="With a zone. Absent: until it 
 class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _holds_no_nul(cls, raw: object) -> object:
+        return without_nul(raw)
+
 
 class DrainReplacement(DrainSettings):
     """A drain, as the settings file writes it. The name is that of the path; it may be repeated."""
@@ -31,7 +45,7 @@ class DrainReplacement(DrainSettings):
 
 class DrainChanges(_Body):
     """What is to be another one. A key that is absent stays; null goes back to its default; tables are merged, but for
-    targets and versions, which are replaced whole."""
+    targets and versions, which are replaced whole. ``minimum_state_version`` changes that one key of ``minimum_versions``."""
 
     graph: str | None = None
     owner: str | None = None
@@ -42,6 +56,7 @@ class DrainChanges(_Body):
     remove_fields: list[NonEmpty] | None = None
     erase_fields: list[NonEmpty] | None = None
     minimum_versions: dict[str, VersionNumber] | None = None
+    minimum_state_version: VersionNumber | None = None
     newest_versions: dict[str, VersionNumber] | None = None
     intake_closed_at: Time | None = None
     population: dict[str, Any] | None = None

@@ -94,6 +94,9 @@ _REASONS = {
     Disposition.PRESUMED: "idle_unverified",
 }
 
+THREAD_REASONS = frozenset({*_REASONS.values(), "half_step_unseen", "deferred_unseen", "history_unseen"})
+"""Reason codes under which single threads count."""
+
 
 def not_known(disposition: Disposition) -> Finding:
     """An unknown disposition under its own reason code."""

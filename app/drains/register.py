@@ -152,10 +152,10 @@ class Register:
             raise BadRequest(f"A drain keeps its {other}. Make another drain instead.", code="invalid")
         async with self._store.database.read() as connection:
             row = await self._row(connection, name)
-        drained = await self._drained([self._spec(_patched(row, changes))], by)
+        drained = await self._drained([self._spec(self._patched(row, changes))], by)
         async with self._store.database.write() as connection:
             row = await self._locked(connection, name)
-            return await self._replace(connection, self._spec(_patched(row, changes)), by, drained=drained)
+            return await self._replace(connection, self._spec(self._patched(row, changes)), by, drained=drained)
 
     async def close(self, name: str, by: By) -> Written:
         """Close a drain: its gate answers unknown from now on. Closing twice is harmless."""
@@ -312,6 +312,18 @@ class Register:
     def _spec(self, drain: DrainSettings) -> DrainSpec:
         return checked(drain, self._deployment(drain.deployment))
 
+    def _patched(self, row: Any, changes: Mapping[str, Any]) -> DrainSettings:
+        before = drain_settings(row).model_dump(mode="json")
+        merged = _merged(before, changes)
+        if "minimum_state_version" in changes:  # another way to write one of the minimum versions
+            key = self._deployment(before["deployment"]).state_version_key
+            versions = {name: value for name, value in (merged.get("minimum_versions") or {}).items() if name != key}
+            merged["minimum_versions"] = versions
+        try:
+            return DrainSettings.model_validate(merged)
+        except ValidationError as error:
+            raise BadRequest(f"{complaint(error)}. Correct it and ask again.", code="invalid") from None
+
     def _deployment(self, name: str) -> DeploymentSettings:
         found = self._settings.deployment(name)
         if found is None:
@@ -395,14 +407,6 @@ def _not_drained(name: str) -> Conflict:
         f"The drain {name} is not drained now, so its target cannot be removed yet. `drainboard gate {name}` says why.",
         code="not_drained",
     )
-
-
-def _patched(row: Any, changes: Mapping[str, Any]) -> DrainSettings:
-    merged = _merged(drain_settings(row).model_dump(mode="json"), changes)
-    try:
-        return DrainSettings.model_validate(merged)
-    except ValidationError as error:
-        raise BadRequest(f"{complaint(error)}. Correct it and ask again.", code="invalid") from None
 
 
 def _merged(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

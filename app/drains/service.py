@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.drains.answers import Answer, BlockingThread, Verdict
 from app.drains.burndown import BurnDown
-from app.drains.dispositions import Disposition, Standing
+from app.drains.dispositions import THREAD_REASONS, Disposition, Standing
 from app.drains.gathering import gather_evidence
 from app.drains.going import read_burndown
 from app.drains.looking import Look, take_look
@@ -62,6 +62,8 @@ class Drains:
         now: datetime,
     ) -> tuple[tuple[BlockingThread, ...], str | None, int]:
         """Threads of a drain by disposition or reason (default: all that block), oldest first; cursor and total."""
+        if disposition is None and reason in _BLOCKING:
+            disposition, reason = reason, None  # what blocks counts under the name of its disposition
         wanted = _wanted(disposition, reason)
         if not 1 <= limit <= reads.MAX_LIMIT:
             raise BadRequest(f"limit goes from 1 to {reads.MAX_LIMIT}.")
@@ -180,12 +182,18 @@ class Drains:
         return found
 
 
+_BLOCKING = frozenset(found.value for found in Disposition if found.group == "blocking")
+
+
 def _wanted(disposition: str | None, reason: str | None) -> list[Disposition] | None:
     if disposition is not None:
         if disposition not in [found.value for found in Disposition]:
             known = ", ".join(found.value for found in Disposition)
             raise BadRequest(f"There is no disposition {disposition[:40]!r}. Dispositions are: {known}.")
         return [Disposition(disposition)]
+    if reason is not None and reason not in THREAD_REASONS:
+        known = ", ".join(sorted(THREAD_REASONS))
+        raise BadRequest(f"No thread counts under the reason {reason[:40]!r}. Reasons of threads are: {known}.")
     return None if reason is not None else [found for found in Disposition if found.group == "blocking"]
 
 

@@ -467,14 +467,25 @@ _CLOSED: Mapping[str, tuple[str, ...]] = {
 }
 
 
+def _is_a_version(value: str) -> bool:
+    is_number = value.isascii() and value.isdigit() and len(value) <= 4 and str(int(value)) == value
+    return is_number or value in (Reading.MISSING, Reading.MALFORMED, Reading.UNKNOWN)
+
+
 def check_filters(filters: Filters) -> None:
-    """Refuse a filter that is no facet, or a ``fields`` filter without a presence."""
+    """Refuse a filter that is no facet, and a value that no thread can have: it would count none, and look like an answer."""
     for key, values in filters.items():
         if key not in FACETS:
             raise BadRequest(f"There is no filter {key[:40]!r}. Filters are: {', '.join(FACETS)}.")
         if (known := _CLOSED.get(key)) and (odd := next((value for value in values if value not in known), None)):
             raise BadRequest(f"There is no {key} {odd[:40]!r}. There are: {', '.join(known)}.")
         for value in values:
+            if "\x00" in value:
+                raise BadRequest(f"A filter {key} may not hold the character NUL.")
+            if key == "state_version" and not _is_a_version(value):
+                raise BadRequest(
+                    "Write a state_version filter as a number from 0 to 9999, missing, malformed or unknown."
+                )
             if key == "fields" and value.rpartition(":")[2] not in (*Presence, "unknown"):
                 raise BadRequest(
                     "Write a fields filter as name:presence, with absent, null, empty, present or unknown."

@@ -65,6 +65,8 @@ def read_form(body: bytes) -> Form:
         found = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict")
     except ValueError:
         raise BadRequest("The form cannot be read. Open it again and repeat it there.") from None
+    if any("\x00" in value for values in found.values() for value in values):
+        raise BadRequest("The form holds the character NUL, which cannot be stored. Take it out.")
     return Form({key: tuple(values) for key, values in found.items()})
 
 
@@ -106,6 +108,8 @@ def drain_of(form: Form) -> dict[str, Any]:
         )
         if form.one(key).strip()
     }
+    if "soak_sweeps" in policy:
+        policy["soak_sweeps"] = _number(policy["soak_sweeps"])
     policy |= {key: form.lines(key) for key in ("require", "accept", "attestations") if form.lines(key)}
     if form.one("retention_idle_for").strip() or form.one("retention_reason").strip():
         policy["retention"] = {
@@ -123,8 +127,8 @@ def drain_of(form: Form) -> dict[str, Any]:
         "require_kinds": dict(form.rows("kind_field", "kind")),
         "remove_fields": form.lines("remove_fields"),
         "erase_fields": form.lines("erase_fields"),
-        "minimum_versions": dict(form.rows("minimum_key", "minimum")),
-        "newest_versions": dict(form.rows("newest_key", "newest")),
+        "minimum_versions": {key: _number(typed) for key, typed in form.rows("minimum_key", "minimum")},
+        "newest_versions": {key: _number(typed) for key, typed in form.rows("newest_key", "newest")},
         "intake_closed_at": time_of(form.one("intake_closed_at")),
         "population": {
             "metadata": dict(form.rows("metadata_key", "metadata")),
@@ -172,6 +176,11 @@ def form_of(drain: DrainSettings) -> Form:
         "attestations": policy.attestations,
     }
     return Form({key: tuple(values) for key, values in typed.items()})
+
+
+def _number(typed: str) -> int | str:
+    """A number, or what else was typed, to be complained about."""
+    return int(typed) if typed.isascii() and typed.isdigit() and len(typed) < 19 else typed
 
 
 def _local(when: datetime | None) -> str:

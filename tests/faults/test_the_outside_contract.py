@@ -142,6 +142,11 @@ async def test_the_head_checkpoint_of_a_report_has_every_key(board: Open, server
         f"/api/v1/deployments/{NAME}/inventory?status=bogus",
         f"/api/v1/deployments/{NAME}/threads?condition=parked&condition=xx",
         f"/api/v1/deployments/{NAME}/threads?age=2d",
+        f"/api/v1/deployments/{NAME}/threads?state_version=abc",
+        f"/api/v1/deployments/{NAME}/inventory?state_version=007",
+        f"/api/v1/deployments/{NAME}/inventory?graph=%00",
+        f"{DRAINS}/drop-it/threads?reason=bogus",
+        f"{DRAINS}/drop-it/threads?disposition=bogus",
     ],
 )
 async def test_what_is_misspelt_is_refused_and_does_not_ask_for_less(board: Open, path: str) -> None:
@@ -179,3 +184,76 @@ async def test_the_history_of_a_drain_has_points_and_what_left(board: Open, serv
         assert sum(sum(one["left"].values()) for one in found["flow"]) == 2
         assert sum(one["arrived"] for one in found["flow"]) == 0  # they were there when it was first looked at
         assert await refused(it, "GET", f"{DRAINS}/drop-it/history?since=2020-01-01T00:00:00Z") == (422, "bad_request")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"policy": {"soak_sweeps": "2"}},
+        {"policy": {"soak_sweeps": 2.0}},
+        {"minimum_versions": {"state_version": "2"}},
+        {"minimum_state_version": 1.0},
+        {"owner": "a\0b"},
+        {"remove_nodes": ["a\0b"]},
+        {"graph": "\0"},
+        {"population": {"metadata": {"a\0": "b"}}},
+        {"policy": {"attestations": ["a\0b"]}},
+    ],
+)
+async def test_a_value_of_another_kind_is_refused_and_not_read_as_the_right_one(
+    board: Open, wrong: dict[str, Any]
+) -> None:
+    async with board() as it:
+        assert await refused(it, "POST", DRAINS, MADE | wrong) == (422, "invalid")
+        assert await refused(it, "PATCH", f"{DRAINS}/drop-it", wrong) in ((422, "invalid"), (409, "managed_by_file"))
+        assert await refused(it, "POST", f"/api/v1/deployments/{NAME}/poll", {"full": 0}) == (422, "invalid")
+
+
+async def test_a_blank_owner_is_none(board: Open) -> None:
+    async with board() as it:
+        assert (await it.http.post(DRAINS, json=MADE | {"owner": "  "})).status_code == 201
+        assert (await it.get(f"{DRAINS}/made-here"))["owner"] is None
+
+
+async def test_the_minimum_of_the_state_version_can_be_changed_by_its_short_name(board: Open) -> None:
+    async with board() as it:
+        made = MADE | {"minimum_versions": {"state_version": 2}}
+        assert (await it.http.post(DRAINS, json=made)).status_code == 201
+        place = f"{DRAINS}/made-here"
+        assert (await it.http.patch(place, json={"minimum_state_version": 3})).status_code == 200
+        assert (await it.get(place))["settings"]["minimum_versions"] == {"state_version": 3}
+        assert (await it.http.patch(place, json={"minimum_state_version": None})).status_code == 200
+        assert (await it.get(place))["settings"]["minimum_versions"] == {}
+
+
+async def test_the_threads_of_a_blocking_reason_are_those_of_its_disposition(
+    board: Open, server: FakeAgentServer
+) -> None:
+    waiting = server.parked()
+    async with board() as it:
+        await it.poll(full=True)
+        found = await it.get(f"{DRAINS}/drop-it/threads?reason=parked_at_target")
+        assert [each["thread_id"] for each in found["items"]] == [waiting.id]
+
+
+async def test_a_wrong_method_is_answered_with_all_that_are_taken(board: Open) -> None:
+    async with board() as it:
+        answer = await it.http.request("DELETE", DRAINS)
+        assert (answer.status_code, answer.headers["allow"]) == (405, "GET, POST, PUT")
+        assert "PATCH" in (await it.http.request("POST", f"{DRAINS}/drop-it")).headers["allow"]
+
+
+async def test_a_report_as_markdown_says_whether_the_thread_is_there_and_is_noted_once(
+    board: Open, server: FakeAgentServer
+) -> None:
+    thread = server.parked().id
+    place = f"/api/v1/deployments/{NAME}/threads/{{}}/evidence?format=markdown"
+    async with board() as it:
+        await it.poll(full=True)
+        found = await it.http.get(place.format(thread))
+        absent = await it.http.get(place.format("00000000-0000-0000-0000-00000000ffff"))
+        assert (found.headers["drainboard-found"], absent.headers["drainboard-found"]) == ("true", "false")
+        noted = (await it.get("/api/v1/activity"))["items"]
+        assert [each["subject"] for each in noted if each["action"] == "evidence.opened"][1:] == [thread]
+        listed = it.app.openapi()["paths"]["/api/v1/deployments/{deployment}/threads/{thread_id}/evidence"]
+        assert "text/markdown" in listed["get"]["responses"]["200"]["content"]
