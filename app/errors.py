@@ -50,6 +50,20 @@ class Conflict(DrainboardError):
     status = 409
 
 
+class Unauthenticated(DrainboardError):
+    """Nobody knows who asks."""
+
+    code = "unauthenticated"
+    status = 401
+
+
+class TooMany(DrainboardError):
+    """Tried too often in a short time."""
+
+    code = "too_many"
+    status = 429
+
+
 class Forbidden(DrainboardError):
     """This caller may not do this."""
 

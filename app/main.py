@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.middleware.sessions import SessionMiddleware
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -17,6 +18,11 @@ from app import metrics
 from app.api import drains as drains_api
 from app.api import index as api_index
 from app.api import routes as api
+from app.auth.access import Access
+from app.auth.callers import Callers
+from app.auth.provider import Provider
+from app.auth.sessions import session_options
+from app.auth.tokens import Tokens
 from app.cli.connection import MARK
 from app.cli.main import run_with
 from app.clock import utc_now
@@ -28,13 +34,13 @@ from app.logs import get_logger
 from app.places import STATIC
 from app.settings import Settings
 from app.version import VERSION
-from app.web import changes
+from app.web import changes, sign_in
 from app.web import routes as web
 from app.web.errors import error_page
 from app.web.render import SECURITY_HEADERS, Pages
 
 # The pages that change something come before the others: a drain cannot be named "new" in an address.
-ROUTERS = (api.router, drains_api.router, changes.router, api_index.router, web.router)
+ROUTERS = (api.router, drains_api.router, changes.router, api_index.router, web.router, sign_in.router)
 MAX_BODY = 8_000_000  # bytes; a batch of the thread index, the largest thing that is sent, has half of it
 
 log = get_logger("http")
@@ -45,9 +51,11 @@ def create_app(
     *,
     schedule: bool = True,
     open_notice: bool = False,
+    is_local: bool = False,
     transport: Callable[[str], httpx.AsyncBaseTransport] | None = None,
 ) -> FastAPI:
-    """Drainboard as an ASGI application. ``schedule``: poll in this process; ``transport``: of a deployment, for tests."""
+    """Drainboard as an ASGI application. ``schedule``: poll in this process; ``is_local``: only this process asks,
+    for somebody who can reach the database anyway. ``transport``: of a deployment, for tests."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -56,6 +64,7 @@ def create_app(
             app.state.dashboard = Dashboard(runtime)
             app.state.register = runtime.register
             app.state.statements = runtime.statements
+            app.state.tokens = Tokens(settings, runtime.store)
             yield
 
     app = FastAPI(
@@ -68,15 +77,37 @@ def create_app(
         lifespan=lifespan,
         max_body_size=MAX_BODY,
     )
-    app.state.pages = Pages(version=VERSION, open_notice=open_notice, clock=utc_now)
+    app.state.pages = Pages(version=VERSION, open_notice=open_notice and settings.sign_in.mode == "open", clock=utc_now)
     for router in ROUTERS:
         app.include_router(router)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    signs_in = settings.sign_in.mode != "open" and not is_local
+    callers = Callers(settings, _tokens, is_open=not signs_in)
+    app.state.callers = callers
+    app.state.provider = Provider(settings) if settings.sign_in.mode == "oidc" and signs_in else None
+    app.add_middleware(Access, settings=settings, callers=callers, deployment_of=_deployment_of, respond=_respond)
+    if signs_in:
+        app.add_middleware(SessionMiddleware, **session_options(settings))
     app.add_middleware(_NoNul)
     app.add_middleware(_Mark)
     _add_probes(app)
     _add_error_handlers(app)
     return app
+
+
+def _tokens(request: Request) -> Tokens:
+    found: Tokens = request.app.state.tokens
+    return found
+
+
+async def _deployment_of(request: Request, drain: str) -> str | None:
+    """The deployment of a drain, or None when there is no such drain."""
+    runtime: Runtime = request.app.state.runtime
+    return await runtime.register.deployment_of(drain)
+
+
+def _respond(request: Request, error: DrainboardError) -> Response:
+    return _error(request, error.status, error.code, error.message)
 
 
 class _Mark:
@@ -126,6 +157,7 @@ def _add_probes(app: FastAPI) -> None:
     @app.get("/metrics", include_in_schema=False)
     async def metrics_(request: Request) -> Response:
         dashboard: Dashboard = request.app.state.dashboard
+        dashboard = dashboard.seen_by(request.state.caller)
         body = metrics.render(await dashboard.deployments(), await dashboard.drains())
         return Response(body, media_type="text/plain; version=0.0.4; charset=utf-8")
 

@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -33,6 +33,7 @@ from pydantic_settings import (
 )
 
 from app.errors import SettingsError
+from app.rights import Role
 
 LONGEST = timedelta(days=36500)
 MAX_TARGETS = 200  # of one kind; each is a condition in the question for a drain's threads
@@ -358,10 +359,52 @@ class DrainsFile(_Strict):
         return self
 
 
-class SignInSettings(_Strict):
-    """Who may look. Only ``open`` exists so far: everybody who reaches the address."""
+class GrantSettings(_Strict):
+    """A role for people whose claim has a value: over the deployments or environments that are named, over all without."""
 
-    mode: Literal["open"] = "open"
+    value: str = Field(min_length=1, max_length=200)
+    role: Role
+    deployments: tuple[Name, ...] | None = None
+    environments: tuple[NonEmpty, ...] | None = None
+
+
+class SignInSettings(_Strict):
+    """Who may look. ``open``: everybody who reaches the address. ``token``: who pastes an API token. ``oidc``: whom a provider of
+    OpenID Connect knows; ``roles_claim`` names what tells their roles, ``grants`` what each of its values is good for (without:
+    the values viewer, operator and admin are these roles)."""
+
+    mode: Literal["open", "token", "oidc"] = "open"
+    issuer: Url | None = None
+    client_id: str | None = None
+    client_secret_env: str | None = None
+    roles_claim: NonEmpty = "roles"
+    scopes: NonEmpty = "openid profile email"
+    grants: tuple[GrantSettings, ...] = ()
+    session: Interval = timedelta(hours=12)
+    secure_cookies: bool = Field(default=True, strict=True)
+    public_url: Url | None = None
+
+    @property
+    def all_grants(self) -> tuple[GrantSettings, ...]:
+        """The grants, or those that go without saying."""
+        return self.grants or tuple(GrantSettings(value=role, role=role) for role in get_args(Role))
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        if self.mode == "oidc" and not (self.issuer and self.client_id and self.client_secret_env):
+            raise ValueError("mode oidc needs issuer, client_id and client_secret_env")
+        if self.mode != "oidc" and (self.issuer or self.client_id or self.client_secret_env or self.grants):
+            raise ValueError('issuer, client_id, client_secret_env and grants go with mode = "oidc" only')
+        return self
+
+    def client_secret(self) -> str:
+        """The secret, looked up by name now. Raises ``SettingsError``."""
+        if not (found := os.environ.get(self.client_secret_env or "")):
+            raise SettingsError(
+                f"sign_in takes its client secret from the environment variable {self.client_secret_env}, which is not "
+                "set. Set it, or use another mode."
+            )
+        return found
 
 
 class Settings(BaseSettings):
@@ -398,6 +441,9 @@ class Settings(BaseSettings):
         _unique("drain", [drain.name for drain in self.drains])
         by_name = {deployment.name: deployment for deployment in self.deployments}
         self._resolve_key_files()
+        for grant in self.sign_in.grants:
+            if unknown := next((name for name in grant.deployments or () if name not in by_name), None):
+                raise ValueError(f"a grant of sign_in names the deployment {unknown}, which is not there")
         for drain in self.drains:
             if (deployment := by_name.get(drain.deployment)) is None:
                 raise ValueError(f"the drain {drain.name} names the deployment {drain.deployment}, which is not there")

@@ -227,8 +227,8 @@ async def end_deployment_acknowledgement(deployment: str, acknowledgement: str, 
 
 @router.get("/activity")
 async def list_activity(
-    drains: Drains, deployment: str | None = None, cursor: str | None = None, limit: Limit = DEFAULT_LIMIT
+    drains: Drains, by: Who, deployment: str | None = None, cursor: str | None = None, limit: Limit = DEFAULT_LIMIT
 ) -> ActivityPage:
     """Every change and every evidence report that was opened, newest first."""
-    items, following = await drains.activity(deployment=deployment, cursor=cursor, limit=limit)
+    items, following = await drains.activity(deployment=deployment, cursor=cursor, limit=limit, caller=by.caller)
     return ActivityPage(items, following)

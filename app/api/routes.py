@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 from pydantic import AwareDatetime, BaseModel, ConfigDict, StrictBool
 
+from app.auth.callers import by_of
 from app.auth.same_origin import require_same_origin
 from app.clock import utc_now
 from app.drains.answers import Answer, BlockingThread
@@ -92,7 +93,7 @@ router = APIRouter(prefix="/api/v1", responses=ERRORS, dependencies=[Depends(req
 
 def _dashboard(request: Request) -> Dashboard:
     found: Dashboard = request.app.state.dashboard
-    return found
+    return found.seen_by(request.state.caller)
 
 
 def _register(request: Request) -> Register:
@@ -103,7 +104,7 @@ def _register(request: Request) -> Register:
 def _by(request: Request) -> By:
     """Through which door a caller comes. The command line says so in its User-Agent."""
     agent = request.headers.get("user-agent", "")
-    return By("command line" if agent.startswith(COMMAND_LINE) else "API", utc_now())
+    return by_of(request, "command line" if agent.startswith(COMMAND_LINE) else "API", utc_now())
 
 
 Ask = Annotated[Dashboard, Depends(_dashboard)]

@@ -21,7 +21,9 @@ TIMEOUT = httpx.Timeout(connect=5, read=120, write=30, pool=30)
 class MakeApp(Protocol):
     """``app.main.create_app``."""
 
-    def __call__(self, settings: Settings, *, schedule: bool = True, open_notice: bool = False) -> FastAPI:
+    def __call__(
+        self, settings: Settings, *, schedule: bool = True, open_notice: bool = False, is_local: bool = False
+    ) -> FastAPI:
         """Make the web application."""
         ...
 
@@ -121,7 +123,7 @@ async def connect(
         async with client:
             yield Api(client)
         return
-    app = make_app(settings(), schedule=False)
+    app = make_app(settings(), schedule=False, is_local=True)
     async with app.router.lifespan_context(app):
         transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
         client = httpx.AsyncClient(transport=transport, base_url="http://drainboard", headers=AGENT, timeout=None)  # noqa: S113

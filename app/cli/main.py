@@ -14,6 +14,7 @@ from app.cli import output
 from app.cli.connection import Api, MakeApp, Refused, connect
 from app.cli.index import import_file
 from app.cli.serve import serve_forever
+from app.cli.tokens import tokens
 from app.clock import monotonic
 from app.errors import DrainboardError, SettingsError
 from app.inventory.db import Database, head_revision
@@ -36,6 +37,7 @@ app.add_typer(drains, name="drains")
 app.add_typer(threads, name="threads")
 app.add_typer(db, name="db")
 app.add_typer(index, name="index")
+app.add_typer(tokens, name="tokens")
 
 
 class _Wiring:

@@ -26,11 +26,10 @@ def serve_forever(
     """Serve until stopped; the exit code. ``json``: say where it is as one document."""
     if url is not None and demo:
         raise SettingsError("Give either --url or --demo.")
-    is_loopback = _is_loopback(host)
-    if not is_loopback and not allow_open:
+    if not _is_loopback(host) and not allow_open and load_settings().sign_in.mode == "open":
         raise SettingsError(
             f"{host} can be reached from other machines, and no sign-in is configured. "
-            "Listen on 127.0.0.1, or give --allow-open if everybody there may look."
+            "Listen on 127.0.0.1, set [sign_in] in the settings, or give --allow-open if everybody there may look."
         )
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(_listen(host, port))
@@ -65,6 +64,10 @@ class _Server(uvicorn.Server):
         await super().startup(sockets=sockets)
         if self.started:
             self._announce()
+
+
+def _is_open_to_others(host: str, settings: Settings) -> bool:
+    return not _is_loopback(host) and settings.sign_in.mode == "open"
 
 
 def _is_loopback(host: str) -> bool:
@@ -149,13 +152,13 @@ def _announce(listener: socket.socket, host: str, settings: Settings, *, demo: b
     address = f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else shown}:{port}"  # noqa: S104 - only shown
     if json:
         named = [deployment.name for deployment in settings.deployments]
-        output.as_json({"url": address, "deployments": named, "open": not _is_loopback(host)})
+        output.as_json({"url": address, "deployments": named, "open": _is_open_to_others(host, settings)})
         return
     output.out.print(f"\n  [bold]Drainboard[/] is at [bold]{address}/[/]   (Ctrl-C stops it)")
     names = ", ".join(deployment.name for deployment in settings.deployments)
     nothing = output.plain("no deployment yet: add [[deployments]] to drainboard.toml")
     output.out.print(f"  Looking at: {output.plain(names) or nothing}")
-    if not _is_loopback(host):
+    if _is_open_to_others(host, settings):
         output.out.print(
             "  [bold]Open:[/] everybody who reaches this address may look, since no sign-in is configured."
         )

@@ -5,7 +5,7 @@ that it said, and from then on belongs to whoever uses the API or the pages: it 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -16,12 +16,13 @@ from app.drains.answers import Answer, Verdict
 from app.drains.criteria import checked, settings_of, spec_of
 from app.drains.service import Drains
 from app.drains.spec import DrainSpec, from_json, to_json
-from app.errors import BadRequest, Conflict, NotFound
+from app.errors import BadRequest, Conflict, Forbidden, NotFound
 from app.facts.traces import run_name
 from app.inventory import reads, register, traces, writes
 from app.inventory.encode import Json
 from app.inventory.store import Store
 from app.inventory.views import Activity, CriteriaVersion, Said
+from app.rights import Caller, Right
 from app.settings import DeploymentSettings, DrainSettings, Settings, complaint
 
 SETTINGS_FILE = "settings file"
@@ -39,10 +40,11 @@ Outcome = Literal["created", "changed", "unchanged"]
 
 @dataclass(frozen=True, slots=True)
 class By:
-    """Who asks for a change, or through which door, and when."""
+    """Who asks for a change, or through which door, and when. ``caller``: what they may."""
 
     actor: str
     now: datetime
+    caller: Caller = field(default_factory=Caller.anybody)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ class Register:
         Raises ``NotFound`` (deployment), ``BadRequest``, ``Conflict``: ``drain_exists``, ``managed_by_file``,
         ``name_taken``, ``not_drained``.
         """
-        spec = self._spec(drain)
+        spec = self._spec(drain, by)
         async with self._store.database.write() as connection:
             row = await register.lock_drain(connection, spec.name)
             if row is None and spec.phase == "removing":
@@ -138,7 +140,7 @@ class Register:
 
     async def apply(self, drains: Sequence[DrainSettings], by: By) -> tuple[Written, ...]:
         """Make or replace several drains, all of them or none. Raises as ``create`` does."""
-        specs = [self._spec(drain) for drain in drains]
+        specs = [self._spec(drain, by) for drain in drains]
         drained = await self._drained(specs, by)
         async with self._store.database.write() as connection:
             return tuple([await self._replace(connection, spec, by, drained=drained) for spec in sorted_by_name(specs)])
@@ -152,10 +154,10 @@ class Register:
             raise BadRequest(f"A drain keeps its {other}. Make another drain instead.", code="invalid")
         async with self._store.database.read() as connection:
             row = await self._row(connection, name)
-        drained = await self._drained([self._spec(self._patched(row, changes))], by)
+        drained = await self._drained([self._spec(self._patched(row, changes), by)], by)
         async with self._store.database.write() as connection:
             row = await self._locked(connection, name)
-            return await self._replace(connection, self._spec(self._patched(row, changes)), by, drained=drained)
+            return await self._replace(connection, self._spec(self._patched(row, changes), by), by, drained=drained)
 
     async def close(self, name: str, by: By) -> Written:
         """Close a drain: its gate answers unknown from now on. Closing twice is harmless."""
@@ -266,6 +268,12 @@ class Register:
                 attested=await register.active_attestations(connection, row.id, criteria_version=version, now=now),
             )
 
+    async def deployment_of(self, name: str) -> str | None:
+        """The deployment of a drain, or None when there is no such drain."""
+        async with self._store.database.read() as connection:
+            row = await reads.find_drain(connection, name)
+        return None if row is None else str(row.spec["deployment"])
+
     async def versions(self, name: str) -> tuple[CriteriaVersion, ...]:
         """Every version of a drain's criteria, newest first. Raises ``NotFound``."""
         async with self._store.database.read() as connection:
@@ -282,16 +290,27 @@ class Register:
         return [each.answer for each in found[:limit]], following
 
     async def activity(
-        self, *, deployment: str | None, cursor: str | None, limit: int
+        self, *, deployment: str | None, cursor: str | None, limit: int, caller: Caller
     ) -> tuple[tuple[Activity, ...], str | None]:
-        """The audit, newest first, and the cursor of its next page."""
+        """The audit, newest first, as far as a caller may see it, and the cursor of its next page."""
+        names = self._visible(caller) if deployment is None else [self._seen(deployment, caller).name]
         async with self._store.database.read() as connection:
-            deployment_id = None
-            if deployment is not None:
-                self._deployment(deployment)
-                found = await reads.find_deployment(connection, deployment)
-                deployment_id = found.id if found is not None else 0
-            return await register.list_activity(connection, deployment_id=deployment_id, cursor=cursor, limit=limit)
+            return await register.list_activity(connection, deployments=names, cursor=cursor, limit=limit)
+
+    def _visible(self, caller: Caller) -> list[str] | None:
+        """The deployments that a caller may read; None: all, and what belongs to none."""
+        if caller.may_everywhere(Right.READ):
+            return None
+        return [each.name for each in self._settings.deployments if caller.may(Right.READ, each.name, each.environment)]
+
+    def _seen(self, name: str, caller: Caller) -> DeploymentSettings:
+        """A deployment that a caller may read. Raises ``NotFound``."""
+        found = self._settings.deployment(name)
+        if found is None or not caller.may(Right.READ, found.name, found.environment):
+            if caller.may_everywhere(Right.READ):
+                return self._deployment(name)
+            raise NotFound(f"There is no deployment with the name {name[:100]!r}, or it is not yours to see.")
+        return found
 
     async def opened(self, deployment: str, thread_id: str, by: By, *, live: bool, found: bool) -> None:
         """Note that an evidence report was opened."""
@@ -309,8 +328,11 @@ class Register:
 
     # -- by name -------------------------------------------------------------------------------------------------
 
-    def _spec(self, drain: DrainSettings) -> DrainSpec:
-        return checked(drain, self._deployment(drain.deployment))
+    def _spec(self, drain: DrainSettings, by: By) -> DrainSpec:
+        found = self._seen(drain.deployment, by.caller)
+        if not by.caller.may(Right.OPERATE, found.name, found.environment):
+            raise Forbidden(f"This needs the right operate over {found.name}, which you do not have.")
+        return checked(drain, found)
 
     def _patched(self, row: Any, changes: Mapping[str, Any]) -> DrainSettings:
         before = drain_settings(row).model_dump(mode="json")

@@ -416,15 +416,15 @@ async def add_activity(
 
 
 async def list_activity(
-    connection: AsyncConnection, *, deployment_id: int | None = None, cursor: str | None, limit: int
+    connection: AsyncConnection, *, deployments: Sequence[str] | None = None, cursor: str | None, limit: int
 ) -> tuple[tuple[Activity, ...], str | None]:
-    """The audit, newest first; of all deployments when None. And the cursor of the next page."""
+    """The audit, newest first: of these deployments; None: of all, and of none. And the cursor of the next page."""
     table, deployment = tables.activity, tables.deployment
     query = select(table, deployment.c.name.label("deployment")).outerjoin(
         deployment, table.c.deployment_id == deployment.c.id
     )
-    if deployment_id is not None:
-        query = query.where(table.c.deployment_id == deployment_id)
+    if deployments is not None:
+        query = query.where(deployment.c.name.in_(deployments))
     if cursor is not None:
         query = query.where(table.c.id < before_id(cursor, "activity"))
     rows = list(await connection.execute(query.order_by(table.c.id.desc()).limit(limit + 1)))

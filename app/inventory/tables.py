@@ -484,3 +484,20 @@ index_source = Table(
     Column("malformed", Integer, nullable=False),
     Column("duplicates", Integer, nullable=False),
 )
+
+# -- who may ---------------------------------------------------------------------------------------------------------
+
+api_token = Table(
+    "api_token",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    Column("digest", String(64), nullable=False, unique=True),  # SHA-256 of a random 256-bit token
+    Column("name", String(100), nullable=False),
+    Column("rights", JSON, nullable=False),
+    Column("deployments", JSON(none_as_null=True)),  # names; null: all
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("expires_at", UtcDateTime),
+    Column("last_used_at", UtcDateTime),
+    Column("revoked_at", UtcDateTime),
+    Index("ix_api_token_name", "name"),
+)

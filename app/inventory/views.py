@@ -543,3 +543,16 @@ class NodeTraces:
     errored: int
     days: tuple[int, ...]
     watched_since: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """An API token without its secret. ``deployments``: None is all; ``expires_at``: None is never."""
+
+    name: str
+    rights: tuple[str, ...]
+    deployments: tuple[str, ...] | None
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None = None
+    revoked_at: datetime | None = None

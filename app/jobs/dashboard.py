@@ -38,6 +38,7 @@ from app.inventory.views import (
 from app.jobs.readings import Readings
 from app.jobs.runtime import Runtime
 from app.jobs.traced import list_nodes, other_sources, with_traces
+from app.rights import Caller, Right
 from app.settings import DeploymentSettings
 from app.sources.agent_server.client import without_secrets
 from app.version import VERSION
@@ -51,14 +52,24 @@ LAST_CHECKPOINTS = 50
 class Dashboard:
     """Answers what pages and API show. Raises ``NotFound`` and ``BadRequest``."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Runtime, caller: Caller | None = None) -> None:
         self._runtime = runtime
+        self._caller = caller or Caller.anybody()
+
+    def seen_by(self, caller: Caller) -> "Dashboard":
+        """The same, with no more in its lists than a caller may see. Objects by name are checked before any route."""
+        return Dashboard(self._runtime, caller)
+
+    def _sees(self, name: str) -> bool:
+        found = self._runtime.settings.deployment(name)
+        return found is not None and self._caller.may(Right.READ, found.name, found.environment)
 
     # -- deployments ---------------------------------------------------------------------------------------------
 
     async def deployments(self) -> tuple[DeploymentStatus, ...]:
-        """All deployments of the settings."""
-        return tuple([await self.deployment(found.name) for found in self._runtime.settings.deployments])
+        """All deployments of the settings that the caller may see."""
+        names = [found.name for found in self._runtime.settings.deployments if self._sees(found.name)]
+        return tuple([await self.deployment(name) for name in names])
 
     async def deployment(self, name: str) -> DeploymentStatus:
         """One deployment, with its alarms, polls and graph revisions."""
@@ -230,8 +241,9 @@ class Dashboard:
     # -- drains --------------------------------------------------------------------------------------------------
 
     async def drains(self) -> tuple[Answer, ...]:
-        """The answers of all drains."""
-        return await self._runtime.drains.answers(now=utc_now())
+        """The answers of all drains that the caller may see."""
+        found = await self._runtime.drains.answers(now=utc_now())
+        return tuple(answer for answer in found if self._sees(answer.deployment))
 
     async def drain(self, name: str, max_age: timedelta | None = None) -> Answer:
         """The answer of one drain, decided now. ``max_age`` can only tighten the drain's policy."""

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from pydantic import ValidationError
 
+from app.auth.callers import by_of
 from app.auth.same_origin import require_same_origin
 from app.clock import utc_now
 from app.drains.bodies import AcknowledgementBody, AttestationBody, WaiverBody
@@ -42,8 +43,8 @@ async def _form(request: Request) -> Form:
     return read_form(await request.body())
 
 
-def _by() -> By:
-    return By("browser", utc_now())
+def _by(request: Request) -> By:
+    return by_of(request, "browser", utc_now())
 
 
 Drains = Annotated[Register, Depends(_register)]
@@ -223,9 +224,9 @@ def _place(error: DrainboardError) -> str:
 
 @router.get("/activity")
 async def activity(
-    request: Request, drains: Drains, deployment: str | None = None, cursor: str | None = None
+    request: Request, drains: Drains, by: Who, deployment: str | None = None, cursor: str | None = None
 ) -> HTMLResponse:
-    items, following = await drains.activity(deployment=deployment, cursor=cursor, limit=ENTRIES)
+    items, following = await drains.activity(deployment=deployment, cursor=cursor, limit=ENTRIES, caller=by.caller)
     page = ActivityPage(items=items, next_cursor=following, cursor=cursor, deployment=deployment)
     return _pages(request).respond(request, page)
 

@@ -1,6 +1,7 @@
 """One frozen dataclass for each page: exactly what its template gets.
 
-Besides these a template has ``ui`` (the macros), ``now``, ``url``, ``version`` and ``open_notice``, and the filters
+Besides these a template has ``ui`` (the macros), ``now``, ``url``, ``version``, ``open_notice``
+and ``caller`` (who is signed in, or None), and the filters
 and paths that ``render.py`` registers.
 """
 
@@ -22,7 +23,9 @@ from app.inventory.views import (
     NodeTraces,
     SourceStatus,
     ThreadPage,
+    Token,
 )
+from app.rights import Right
 from app.web import words
 from app.web.burndown_picture import BurnPicture
 from app.web.deploys import Said
@@ -226,6 +229,29 @@ class ActivityPage:
 
 
 @dataclass(frozen=True, slots=True)
+class SignInPage:
+    """How one signs in here. ``next``: where one goes then; ``wrong``: why it did not work."""
+
+    template: ClassVar[str] = "sign_in.html"
+    mode: str
+    next: str
+    wrong: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsPage:
+    """API tokens. ``made``: the name of one that was made this moment, and what is to be sent, which is shown once."""
+
+    template: ClassVar[str] = "settings.html"
+    mode: str
+    tokens: tuple[Token, ...]
+    form: Form
+    made: tuple[str, str] | None
+    rights: tuple[Right, ...]
+    deployments: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ErrorPage:
     """What happened and what to do."""
 
@@ -247,6 +273,8 @@ Page = (
     | DrainPage
     | DrainFormPage
     | ActivityPage
+    | SignInPage
+    | SettingsPage
     | ErrorPage
 )
 

@@ -16,12 +16,17 @@ from app.inventory.views import (
     PollSummary,
     ThreadPage,
 )
+from app.rights import Caller
 
 Filters = Mapping[str, tuple[str, ...]]
 
 
 class Dashboard(Protocol):
     """Answers what the pages show. ``filters`` maps a facet (design §8) to values: same key OR, different keys AND."""
+
+    def seen_by(self, caller: Caller) -> "Dashboard":
+        """The same, with no more in its lists than a caller may see."""
+        ...
 
     async def deployments(self) -> tuple[DeploymentStatus, ...]:
         """All deployments that the caller may see."""

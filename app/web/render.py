@@ -17,6 +17,7 @@ from markupsafe import Markup, escape
 
 from app.clock import utc_now
 from app.places import STATIC, TEMPLATES
+from app.rights import Caller
 from app.web import contexts, paths, words
 from app.web.contexts import ErrorPage, Page
 from app.web.forms import Form
@@ -73,19 +74,27 @@ class Pages:
         return response
 
     def _respond(self, request: Request, page: Page, *, status: int, block: str) -> HTMLResponse:
-        html = self.render(page, url=_url(request), block=block if is_partial(request) else None)
+        html = self.render(
+            page, url=_url(request), block=block if is_partial(request) else None, caller=_caller(request)
+        )
         headers = {**SECURITY_HEADERS, "Vary": "HX-Request-Type, Cookie", "Cache-Control": "no-store"}
         return HTMLResponse(html, status, headers)
 
-    def render(self, page: Page, *, url: str, block: str | None = None) -> str:
+    def render(self, page: Page, *, url: str, block: str | None = None, caller: str | None = None) -> str:
         """A context as HTML. ``block``: only that block of its template."""
         context: dict[str, Any] = {each.name: getattr(page, each.name) for each in fields(page)}
-        context |= self._common | {"now": self._clock(), "url": url}
+        context |= self._common | {"now": self._clock(), "url": url, "caller": caller}
         # The macros are made with the page's `now`; a block alone would skip the page's own imports.
         context["ui"] = self._environment.get_template("ui.html").make_module(context)
         if block:
             return str(render_block(self._environment, page.template, block, context))
         return self._environment.get_template(page.template).render(context)
+
+
+def _caller(request: Request) -> str | None:
+    """Who is signed in; None: nobody has to, or nobody is known yet."""
+    found: Caller | None = getattr(request.state, "caller", None)
+    return None if found is None else found.name
 
 
 def is_partial(request: Request) -> bool:

@@ -5,9 +5,10 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from app.auth.callers import by_of
 from app.auth.same_origin import require_same_origin
 from app.clock import utc_now
-from app.drains.register import By, Register
+from app.drains.register import Register
 from app.inventory.views import DeploymentStatus, Inventory
 from app.web import contexts, deploys, paths
 from app.web.burndown_picture import draw_burndown
@@ -39,7 +40,7 @@ router = APIRouter(default_response_class=HTMLResponse, include_in_schema=False)
 
 def _dashboard(request: Request) -> Dashboard:
     dashboard: Dashboard = request.app.state.dashboard
-    return dashboard
+    return dashboard.seen_by(request.state.caller)
 
 
 def _asked(request: Request) -> ThreadQuery:
@@ -144,7 +145,7 @@ async def thread(request: Request, name: str, thread_id: str, data: Data, live: 
     evidence = await data.evidence(name, thread_id, live)
     if not is_partial(request):  # a page that updates itself is one look
         register: Register = request.app.state.register
-        by = By("browser", utc_now())
+        by = by_of(request, "browser", utc_now())
         await register.opened(name, evidence.thread_id, by, live=live, found=evidence.found)
     page = EvidencePage(deployment=status, evidence=evidence, live=live, timeline=timeline(evidence))
     return _respond(request, page, status=200 if evidence.found else 404)

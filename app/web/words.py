@@ -105,6 +105,16 @@ ACTIONS = {
     "attested": "attested for",
     "attestation.ended": "took an attestation back of",
     "evidence.opened": "opened the evidence of",
+    "token.created": "made the API token",
+    "token.revoked": "revoked the API token",
+}
+
+RIGHTS = {
+    "read": "see pages and ask the API",
+    "operate": "change drains, waive, acknowledge, poll",
+    "admin": "make and revoke tokens",
+    "index": "push the application's list of threads",
+    "facts": "push what a reporter found, and topologies",
 }
 
 TARGETS = {

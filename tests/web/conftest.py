@@ -7,8 +7,10 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.testclient import TestClient
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.errors import DrainboardError
+from app.rights import Caller
 from app.web import changes
 from app.web.errors import error_page
 from app.web.render import Pages
@@ -20,6 +22,7 @@ Open = Callable[..., TestClient]
 
 def make_app(dashboard: FakeDashboard, *, open_notice: bool = False) -> FastAPI:
     app = FastAPI()
+    app.add_middleware(_Anybody)
     app.state.dashboard = dashboard
     app.state.pages = Pages(version="0.1.0", open_notice=open_notice, clock=lambda: NOW)
     app.state.register = FakeRegister(dashboard)
@@ -44,6 +47,17 @@ def make_app(dashboard: FakeDashboard, *, open_notice: bool = False) -> FastAPI:
         return error_page(request, status=500, code="internal")
 
     return app
+
+
+class _Anybody:
+    """Lets everybody in, as a dashboard without sign-in does."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope.setdefault("state", {})["caller"] = Caller.anybody()
+        await self._app(scope, receive, send)
 
 
 @pytest.fixture

@@ -50,6 +50,7 @@ from app.inventory.views import (
     ThreadItem,
     ThreadPage,
 )
+from app.rights import Caller
 from app.settings import DrainSettings, PolicySettings, RenameSettings
 
 NOW = datetime(2026, 5, 20, 14, 20, 30, tzinfo=UTC)
@@ -503,6 +504,9 @@ class FakeDashboard:
     polls_started: list[tuple[str, bool]] = field(default_factory=list)
     live_reads: list[str] = field(default_factory=list)
 
+    def seen_by(self, caller: Caller) -> "FakeDashboard":
+        return self
+
     async def deployments(self) -> tuple[DeploymentStatus, ...]:
         return self.known
 
@@ -680,7 +684,7 @@ class FakeRegister:
         await self._write("opened", thread_id)
 
     async def activity(
-        self, *, deployment: str | None, cursor: str | None, limit: int
+        self, *, deployment: str | None, cursor: str | None, limit: int, caller: Caller
     ) -> tuple[tuple[Activity, ...], str | None]:
         return self.entries, "next" if self.entries and cursor is None else None
 
