@@ -48,7 +48,7 @@ class Access:
             await self._app(scope, receive, send)
 
     async def _admit(self, request: Request) -> Caller | None:
-        need = needed(request.method, request.scope["path"])
+        need = needed(request.method, _route_path(request.scope))
         if need is None:
             return None
         caller = await self._callers.of(request)
@@ -86,6 +86,13 @@ class Access:
         response = self._respond(request, error)
         response.headers["WWW-Authenticate"] = "Bearer"
         return response
+
+
+def _route_path(scope: Scope) -> str:
+    """The path as the routes are matched by it: below the place that a proxy mounts us at."""
+    path: str = scope["path"]
+    below = path.removeprefix(scope.get("root_path", ""))
+    return below if below.startswith("/") else path
 
 
 def _may(caller: Caller, right: Right, deployment: DeploymentSettings) -> bool:

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
 from authlib.integrations.base_client import OAuthError
 from authlib.integrations.starlette_client import OAuth
 from joserfc.errors import JoseError
@@ -14,6 +13,11 @@ from starlette.responses import Response
 from app.errors import SourceError, Unauthenticated
 from app.logs import get_logger
 from app.settings import Settings, SignInSettings
+
+try:  # Authlib asks with httpx2 where that is installed, and with httpx elsewhere
+    import httpx2 as httpx
+except ImportError:
+    import httpx  # type: ignore[no-redef]
 
 CALLBACK = "/sign-in/callback"
 MOST_VALUES = 100  # of the claim; a session is a cookie

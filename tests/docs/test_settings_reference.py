@@ -11,6 +11,7 @@ from app import settings
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "settings.md"
 MODELS: list[type[BaseModel]] = [
     settings.Settings,
+    settings.SignInSettings,
     settings.DeploymentSettings,
     settings.LangSmithSettings,
     settings.ThreadIndexSettings,
