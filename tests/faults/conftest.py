@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
+import pkgutil
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -18,10 +20,7 @@ import stamina
 from fastapi import FastAPI
 
 import app.api.routes
-import app.jobs.dashboard
-import app.jobs.poll
-import app.jobs.readings
-import app.jobs.runtime
+import app.jobs
 import app.main
 from app import logs
 from app.inventory.db import Database
@@ -31,7 +30,8 @@ from app.settings import Settings
 from tests.faults.fake_server import CANARY, Clock, FakeAgentServer
 
 NAME = "prod"
-READS_A_CLOCK = (app.jobs.poll, app.jobs.readings, app.jobs.runtime, app.jobs.dashboard, app.api.routes, app.main)
+JOBS = [importlib.import_module(found.name) for found in pkgutil.walk_packages(app.jobs.__path__, "app.jobs.")]
+READS_A_CLOCK = [module for module in (*JOBS, app.api.routes, app.main) if hasattr(module, "utc_now")]
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,61 @@
+"""The list of threads: all of them in a sweep, what changed in a scan."""
+
+from datetime import datetime, timedelta
+
+from app.clock import utc_now
+from app.jobs.listing import Walk, changed, everything
+from app.jobs.polling.reconciling import compare_counts, name_the_stranded, reconcile
+from app.jobs.polling.taking_in import take_in
+from app.jobs.polling.work import Work
+from app.jobs.readings import Readings
+from app.sources.agent_server.client import SortRefused
+from app.sources.agent_server.probe import probe
+
+OVERLAP = timedelta(seconds=5)
+AHEAD = timedelta(minutes=10)  # how far two clocks may differ
+
+
+async def sweep(work: Work, readings: Readings) -> None:
+    """Every thread; then what changed since the sweep began; then what was not listed."""
+    poll, server = work.poll, work.server
+    start = await _newest_change(work)
+    poll.expected = await server.count()
+    walk = Walk()
+    async for rows in everything(server, walk, page_size=work.settings.page_size):
+        poll.sample = poll.sample or rows[0].thread_id
+        await take_in(work, readings, rows, thorough=True)
+    poll.seen = walk.seen
+    poll.sorts = server.observed.found.get("sort_by_thread_id") is True
+    await scan(work, readings, down_to=start)
+    await reconcile(work, readings)
+    await compare_counts(work)
+    await name_the_stranded(work)
+    first_assistant = next((found.assistant_id for found in readings.current.primary.values()), None)
+    await probe(server, thread_id=poll.sample, assistant_id=first_assistant)
+    for reason in walk.reasons:
+        poll.miss(reason)
+
+
+async def scan(work: Work, readings: Readings, *, down_to: datetime | None) -> None:
+    """What changed since ``down_to``, and a little before."""
+    poll, walk = work.poll, Walk()
+    floor = down_to - OVERLAP if down_to is not None else None
+    async for rows in changed(work.server, walk, page_size=work.settings.page_size, down_to=floor, sorts=poll.sorts):
+        await take_in(work, readings, rows, thorough=False)
+    if poll.kind == "scan":
+        poll.seen = walk.seen
+    poll.watermark = walk.newest or down_to
+    if poll.watermark is not None and poll.watermark > utc_now() + AHEAD:
+        # A time that is not yet would hide every change until it comes: go on from a time that is surely past.
+        poll.watermark = poll.started_at - AHEAD
+    for reason in walk.reasons:
+        poll.miss(reason)
+
+
+async def _newest_change(work: Work) -> datetime | None:
+    """When a thread changed last; None when there is none, or the server does not say."""
+    try:
+        first = await work.server.page(sort_by="updated_at", descending=True, offset=0, limit=1)
+    except SortRefused:
+        return None
+    return first.rows[0].updated_at if first.rows else None
