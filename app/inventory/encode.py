@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
@@ -32,6 +32,7 @@ from app.facts.types import (
 )
 
 Json = dict[str, Any]
+_LEAF_FIELDS = tuple(field.name for field in fields(Leaf))
 
 
 def digest(content: Json) -> str:
@@ -67,22 +68,29 @@ def _kind(raw: str | None) -> Kind | None:
 # -- pending work --------------------------------------------------------------------------------------------------
 
 
-def work_to_json(facts: ThreadFacts) -> Json:
-    """What is pending on a thread, as its dictionary entry: each distinct leaf once, without ids."""
-    leaves = sorted(
-        {
-            (
-                leaf.node,
-                leaf.error_class is not None,
-                leaf.inside_unseen,
-                leaf.source is LeafSource.STATE,
-                leaf.sent,
-                leaf.acknowledged,
-            )
-            for leaf in facts.leaves
-        }
-    )
+LeafKey = tuple[str, bool, bool, bool, bool, bool]
+
+
+def work_of(facts: ThreadFacts) -> tuple[tuple[LeafKey, ...], bool]:
+    """What is pending on a thread: each distinct leaf once, without ids, and whether a step is half done."""
+    leaves = {
+        (
+            leaf.node,
+            leaf.error_class is not None,
+            leaf.inside_unseen,
+            leaf.source is LeafSource.STATE,
+            leaf.sent,
+            leaf.acknowledged,
+        )
+        for leaf in facts.leaves
+    }
     half = facts.state is not None and (bool(facts.state.unapplied) or facts.state.may_hide)
+    return tuple(sorted(leaves)), half
+
+
+def work_to_json(facts: ThreadFacts) -> Json:
+    """The same as its dictionary entry."""
+    leaves, half = work_of(facts)
     return {"leaves": [list(leaf) for leaf in leaves], "half_step": half}
 
 
@@ -118,7 +126,7 @@ def detail_to_json(facts: ThreadFacts) -> Json:
     return {
         "interrupts": [[found.task_id, found.interrupt_id] for found in facts.row.interrupts],
         "error_class": facts.row.error_class,
-        "leaves": [asdict(leaf) for leaf in facts.leaves],
+        "leaves": [{name: getattr(leaf, name) for name in _LEAF_FIELDS} for leaf in facts.leaves],
         "failure": facts.failure,
         "failures": facts.failures,
         "checkpoints": None if facts.storage is None else facts.storage.checkpoints,

@@ -1,6 +1,6 @@
 """Short writes. Every one may run twice; none makes a request."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,10 +19,12 @@ from app.inventory.encode import (
     routes_to_json,
     shape_from_json,
     shape_to_json,
+    work_of,
     work_to_json,
 )
 
 CURRENT = frozenset({"sync", "async"})
+MOST_MET = 10_000
 
 
 @dataclass
@@ -34,6 +36,7 @@ class Dictionaries:
     works: dict[int, Json] = field(default_factory=dict)
     routes: dict[int, Json] = field(default_factory=dict)
     _ids: dict[tuple[str, str], int] = field(default_factory=dict)
+    _met: dict[Hashable, tuple[Shape | None, int]] = field(default_factory=dict)  # by what costs less than a digest
 
     async def load(self, connection: AsyncConnection) -> None:
         """Read the entries that are not here yet."""
@@ -45,15 +48,22 @@ class Dictionaries:
         """The id of a shape, made when it is new."""
         if shape is None:
             return None
+        if (met := self._met.get(id(shape))) is not None:
+            return met[1]
         found = await self._id(connection, tables.shape, shape_to_json(shape))
         self.shapes.setdefault(found, shape)
+        self._meet(id(shape), shape, found)
         return found
 
     async def work_id(self, connection: AsyncConnection, facts: ThreadFacts) -> int:
         """The id of what is pending on a thread."""
+        leaves, half = work_of(facts)
+        if (met := self._met.get((leaves, half))) is not None:
+            return met[1]
         content = work_to_json(facts)
         found = await self._id(connection, tables.work, content)
         self.works.setdefault(found, content)
+        self._meet((leaves, half), None, found)
         return found
 
     async def routes_id(self, connection: AsyncConnection, facts: ThreadFacts) -> int | None:
@@ -64,6 +74,12 @@ class Dictionaries:
         found = await self._id(connection, tables.routes, content)
         self.routes.setdefault(found, content)
         return found
+
+    def _meet(self, key: Hashable, shape: Shape | None, found: int) -> None:
+        """Remember an entry. A shape is held, so that no other object gets its ``id``."""
+        if len(self._met) >= MOST_MET:
+            self._met.clear()
+        self._met[key] = (shape, found)
 
     async def _load(
         self, connection: AsyncConnection, table: Table, into: dict[int, Any], parse: Callable[[Json], Any]
@@ -94,6 +110,7 @@ class Dictionaries:
     def forget(self) -> None:
         """After a write that was rolled back: what it made may not be there."""
         self._ids.clear()
+        self._met.clear()
         for entries in (self.shapes, self.works, self.routes):
             entries.clear()
 

@@ -22,6 +22,7 @@ from app.sources.agent_server.observed import SortBy
 ByTime = Literal["created_at", "updated_at"]
 LEAST_PAGE = 2
 MOST_ROWS = 1000  # that a server sends on a page
+FIRST_PAGE = 200  # of a walk down to a moment: mostly little has changed
 LEAST_PATIENCE = 64
 MOST_PASSES = 10
 SURE = 4
@@ -215,7 +216,8 @@ async def _one_pass(
     down_to: datetime | None,
     by: ByTime = "updated_at",
 ) -> AsyncGenerator[tuple[RowFacts, ...]]:
-    limit, offset, overlap, largest = max(LEAST_PAGE, page_size), 0, 1, 0
+    whole = max(LEAST_PAGE, page_size)
+    limit, offset, overlap, largest = whole if down_to is None else min(whole, FIRST_PAGE), 0, 1, 0
     passed: set[str] = set()
     while True:
         page = await server.page(sort_by=by, descending=True, offset=offset, limit=limit)
@@ -249,6 +251,7 @@ async def _one_pass(
             continue
         turned.tied = turned.tied or _is_one_moment(page, by)
         offset += _step(page, by)
+        limit = max(limit, whole)
     if turned.tied and not walk.malformed and len(passed) < offset + page.size:
         walk.reasons.add("order_unknown")
 

@@ -89,7 +89,7 @@ class Readings:
         wrote = known.state.created_at
         return revision.id == first or (wrote is not None and wrote >= revision.first_seen_at)
 
-    async def row_only(self, row: RowFacts, known: ThreadFacts | None, now: datetime) -> ThreadFacts:
+    def row_only(self, row: RowFacts, known: ThreadFacts | None, now: datetime) -> ThreadFacts:
         """A thread of which only the row is looked at in this poll."""
         if known is not None and not moved(row, known) and known.condition is not Condition.GONE:
             return replace(known, row=row, seen_at=now)

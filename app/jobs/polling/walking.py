@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from app.clock import utc_now
 from app.jobs.listing import Walk, changed, everything
 from app.jobs.polling.reconciling import compare_counts, name_the_stranded, reconcile
-from app.jobs.polling.taking_in import take_in
+from app.jobs.polling.taking_in import take_in_all
 from app.jobs.polling.work import Work
 from app.jobs.readings import Readings
 from app.sources.agent_server.client import SortRefused
@@ -21,9 +21,8 @@ async def sweep(work: Work, readings: Readings) -> None:
     start = await _newest_change(work)
     poll.expected = await server.count()
     walk = Walk()
-    async for rows in everything(server, walk, page_size=work.settings.page_size):
-        poll.sample = poll.sample or rows[0].thread_id
-        await take_in(work, readings, rows, thorough=True)
+    pages = everything(server, walk, page_size=work.settings.page_size)
+    await take_in_all(work, readings, pages, thorough=True)
     poll.seen = walk.seen
     poll.sorts = server.observed.found.get("sort_by_thread_id") is True
     await scan(work, readings, down_to=start)
@@ -40,8 +39,8 @@ async def scan(work: Work, readings: Readings, *, down_to: datetime | None) -> N
     """What changed since ``down_to``, and a little before."""
     poll, walk = work.poll, Walk()
     floor = down_to - OVERLAP if down_to is not None else None
-    async for rows in changed(work.server, walk, page_size=work.settings.page_size, down_to=floor, sorts=poll.sorts):
-        await take_in(work, readings, rows, thorough=False)
+    pages = changed(work.server, walk, page_size=work.settings.page_size, down_to=floor, sorts=poll.sorts)
+    await take_in_all(work, readings, pages, thorough=False)
     if poll.kind == "scan":
         poll.seen = walk.seen
     poll.watermark = walk.newest or down_to

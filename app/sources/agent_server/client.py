@@ -17,11 +17,11 @@ import httpx
 import orjson
 import stamina
 from aiolimiter import AsyncLimiter
-from langgraph_sdk.client import LangGraphClient
 
 from app.errors import SourceError, Throttled
 from app.facts.topology import UNREADABLE, unreadable_topology
 from app.facts.types import CheckpointFacts, RowFacts, RunFacts, StateFacts, StateFailure, StorageFacts, Topology
+from app.sources.agent_server.lanes import client_of, transport_of
 from app.sources.agent_server.observed import Observed, SortBy
 from app.sources.agent_server.reduce import (
     Malformed,
@@ -60,6 +60,7 @@ MAX_NAMES = 500
 MOST_ROWS = 1000
 MAX_HISTORY = 200
 HISTORY_PAGE = 10
+NEWEST_RUNS = 10
 STOPPED = "stopped"  # the code of the failure after ``stop``
 _GRAPH_NOT_FOUND = re.compile(r"^(Graph .{1,300} not found|.{0,200}: Graph not found: )", re.DOTALL)
 _THREAD_NOT_FOUND = re.compile(r"^Thread\b", re.DOTALL)
@@ -137,11 +138,11 @@ class AgentServer:
             headers=headers,
             timeout=httpx.Timeout(connect=5, read=60, write=30, pool=60),
             follow_redirects=False,
-            transport=transport,
+            transport=transport or transport_of(concurrency),
             event_hooks={"response": [self._weigh]},
             limits=httpx.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
         )
-        self._client = LangGraphClient(self._http)
+        self._client = client_of(self._http)
         self._limiter = _limiter(requests_per_minute)
         self._gate = asyncio.Semaphore(concurrency)
         self.requests = 0
@@ -334,22 +335,30 @@ class AgentServer:
 
     async def runs(self, thread_id: str, *, active: bool = True) -> tuple[RunFacts, ...] | None:
         """The active runs of a thread; None when the server would not say. ``active=False``: the newest run, of any
-        status, is looked at to see what the server tells of runs."""
-        fields: list[Any] = ["run_id", "status", "created_at", "kwargs"]
-        found: list[RunFacts] = []
+        status, is looked at to see what the server tells of runs.
+
+        The newest runs, all on one page, mostly tell. That none of them is active is asked for by status.
+        """
         try:
-            for status in _ACTIVE if active else (None,):
-                limit = 100 if active else 1
-                ask = partial(self._client.runs.list, thread_id, limit=limit, status=status, select=fields)
-                raw = await self._ask(ask)
-                self.observed.runs(raw)
-                found.extend(reduce_runs(raw))
+            if not active:
+                return reduce_runs(await self._runs(thread_id, None, limit=1))
+            newest = await self._runs(thread_id, None, limit=NEWEST_RUNS)
+            found = reduce_runs(newest)
+            if found and len(newest) < NEWEST_RUNS:
+                return found
+            pages = [await self._runs(thread_id, status, limit=100) for status in _ACTIVE]
+            return tuple(run for page in pages for run in reduce_runs(page))
         except _Refused:
             self.observed.note("runs", works=False)
             return None
         except (_Passing, _Nonsense, Malformed):
             return None
-        return tuple(found)
+
+    async def _runs(self, thread_id: str, status: Literal["running", "pending"] | None, *, limit: int) -> Any:
+        fields: list[Any] = ["run_id", "status", "created_at", "kwargs"]
+        raw = await self._ask(partial(self._client.runs.list, thread_id, limit=limit, status=status, select=fields))
+        self.observed.runs(raw)
+        return raw
 
     async def ended(self, thread_id: str) -> tuple[datetime, ...] | None:
         """When the newest runs of a thread ended that succeeded; None when the server would not say."""

@@ -4,12 +4,12 @@ Raises ``Malformed`` with a constant sentence when an answer has not the shape t
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
-from app.facts.privacy import Names, compare, error_class, identifier, kind_of, node_name, shape_of
+from app.facts.privacy import Names, compare, error_class, identifier, kind_of, look_of, node_name, shape_of
 from app.facts.topology import drawing_hash, reduce_topology
 from app.facts.types import (
     Agreement,
@@ -34,6 +34,9 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _PLUMBING = re.compile(r"^(__|branch:|join:)")
 _RUN_STATUSES = frozenset({"pending", "running", "error", "success", "timeout", "interrupted"})
 MAX_METADATA = 200
+MOST_LOOKS = 5000  # that are kept in memory; free-form states may each look different
+
+T = TypeVar("T")
 
 
 class Malformed(ValueError):
@@ -48,13 +51,30 @@ class Reading:
     version_keys: tuple[str, ...]
     renames: tuple[tuple[str, str], ...]
     metadata_keys: tuple[str, ...]
+    _seen: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def shape(self, values: object) -> Shape | None:
-        """The shape of a thread's values; None when there are none to look at."""
+        """The shape of a thread's values; None when there are none to look at. Values that look alike get the same object."""
         if not isinstance(values, Mapping):
             return None
-        kept = {str(name): value for name, value in values.items()}
-        return shape_of(kept, names=self.names, version_keys=self.version_keys, renames=self.renames)
+        look = look_of(values, version_keys=self.version_keys, renames=self.renames)
+        if (found := self._seen.get(look)) is None:
+            made = shape_of(values, names=self.names, version_keys=self.version_keys, renames=self.renames)
+            found = self._remember(look, made)
+        return found if isinstance(found, Shape) else None
+
+    def config(self, config: object) -> str | None:
+        """The keyed hash of what a graph is configured with."""
+        plain = isinstance(config, Mapping) and not config.get("configurable")
+        if not plain:
+            return self.names.hashed_config(config)
+        return self._seen.get("") or self._remember("", self.names.hashed_config({}))
+
+    def _remember(self, key: Hashable, found: T) -> T:
+        if len(self._seen) >= MOST_LOOKS:
+            self._seen.clear()
+        self._seen[key] = found
+        return found
 
     def nested(self, values: object, inner: Sequence[Mapping[str, Any]]) -> Shape | None:
         """The shape of a state with running subgraphs: fields of either, and a rename that is not done in one of them
@@ -92,7 +112,7 @@ def reduce_row(raw: object, reading: Reading) -> RowFacts:
         shape=reading.shape(row.get("values")),
         interrupts=tuple(_row_interrupts(row.get("interrupts"))),
         error_class=None if error is None else error_class(error),
-        config=reading.names.hashed_config(row.get("config")),
+        config=reading.config(row.get("config")),
     )
 
 
