@@ -253,6 +253,11 @@ def is_alive() -> ColumnElement[bool]:
     return _thread.c.condition != Condition.GONE.value
 
 
+def is_idle() -> ColumnElement[bool]:
+    """Threads whose row says that they are idle."""
+    return _thread.c.status == Status.IDLE.value
+
+
 def was_not_settled() -> ColumnElement[bool]:
     """Threads that had something pending, failed, or could not be read when last seen."""
     return _thread.c.condition.not_in(
@@ -316,6 +321,11 @@ def has_mute_row() -> ColumnElement[bool]:
 def is_read_before(when: datetime) -> ColumnElement[bool]:
     """Threads that are there and whose state was last read before then."""
     return and_(_thread.c.condition != Condition.GONE.value, _thread.c.state_read_at < when)
+
+
+def is_not_read_since(when: datetime) -> ColumnElement[bool]:
+    """Threads whose state was not read since then, nor since they moved."""
+    return or_(_thread.c.state_read_at.is_(None), _thread.c.state_read_at < when)
 
 
 def is_settled_before(when: datetime) -> ColumnElement[bool]:

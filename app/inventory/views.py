@@ -164,6 +164,32 @@ class Alarm:
 
 
 @dataclass(frozen=True, slots=True)
+class Verification:
+    """How far the idle heads are verified that a drain which nothing blocks needs. ``total`` counts those that are needed,
+    ``left`` those of them that are not read yet; rates are per minute. ``budget``: the requests a minute that would do, where
+    threads move faster than they can be read."""
+
+    as_of: datetime
+    total: int
+    left: int
+    read_per_minute: float
+    moved_per_minute: float
+    done_in_seconds: int | None
+    budget: int | None
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast the server may be asked now, and since when that is less than its budget."""
+
+    requests_per_minute: int
+    concurrency: int
+    slowed_at: datetime | None = None
+    because: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DeploymentStatus:
     """One deployment at a glance. ``capabilities`` maps an ability of the server to whether it was seen to have it (None: not
     seen yet), ``capability_notes`` those that are missing to what that means for verdicts."""
@@ -186,6 +212,9 @@ class DeploymentStatus:
     unverified_idle: int
     requests_per_minute: int
     capability_notes: Mapping[str, str] = field(default_factory=dict)
+    concurrency: int = 0
+    verification: Verification | None = None
+    pace: Pace | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,10 +31,12 @@ from app.inventory.views import (
     Evidence,
     Inventory,
     NodeTraces,
+    Pace,
     PollSummary,
     SourceStatus,
     ThreadPage,
 )
+from app.jobs.polling.verifying import verification_of
 from app.jobs.readings import Readings
 from app.jobs.runtime import Runtime
 from app.jobs.traced import list_nodes, other_sources, with_traces
@@ -103,6 +105,9 @@ class Dashboard:
                 unverified_idle=conditions.get(Condition.PRESUMED_SETTLED.value, 0),
                 requests_per_minute=settings.requests_per_minute,
                 capability_notes=notes(row.capabilities),
+                concurrency=settings.concurrency,
+                verification=verification_of(row.verification, requests_per_minute=settings.requests_per_minute),
+                pace=_pace(row.pace),
             )
 
     async def alarms(self) -> tuple[Alarm, ...]:
@@ -280,6 +285,12 @@ def _sweep_source(sweep: PollSummary | None, settings: DeploymentSettings, now: 
         expected=sweep.threads_expected,
         seen=sweep.threads_seen,
     )
+
+
+def _pace(raw: Mapping[str, Any] | None) -> Pace | None:
+    """What was kept of a server that is asked less than its budget allows."""
+    since = raw and raw["slowed_at"]
+    return Pace(**{**raw, "slowed_at": datetime.fromisoformat(since) if since else None}) if raw else None
 
 
 def _text(value: object) -> str | None:

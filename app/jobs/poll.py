@@ -11,8 +11,6 @@ from app.clock import utc_now
 from app.drains.service import Drains
 from app.errors import SourceError, StoreError, Throttled
 from app.inventory import reads, writes
-from app.inventory.current import current_of
-from app.inventory.revisions import list_drawings
 from app.inventory.store import Store
 from app.inventory.views import PollSummary
 from app.jobs.polling.again import read_again
@@ -20,12 +18,12 @@ from app.jobs.polling.ending import finish
 from app.jobs.polling.graphs import check_no_deploy, notice_deploys
 from app.jobs.polling.green import read_for_green
 from app.jobs.polling.lock import PollLock
+from app.jobs.polling.preparing import prepare_reading, readings_of
+from app.jobs.polling.verifying import verify_some
 from app.jobs.polling.walking import scan, sweep
 from app.jobs.polling.work import Poll, Work, log
-from app.jobs.readings import Readings
 from app.settings import DeploymentSettings
 from app.sources.agent_server.client import AgentServer
-from app.sources.agent_server.reduce import Reading
 
 
 class Poller:
@@ -57,6 +55,17 @@ class Poller:
             if self._beside is not None:
                 await self._beside(deployment_id)
             return await finish(work, failure, requests=self._server.requests - before)
+
+    async def verify(self) -> int:
+        """Read a handful of idle heads between two polls; how many. Before the first complete sweep there are none to read."""
+        async with self._lock.held() as deployment_id:
+            async with self._store.database.read() as connection:
+                kinds, states = ("sweep", "scan"), ("complete",)
+                last = await reads.find_latest_poll(connection, deployment_id, kinds=kinds, states=states)
+            if last is None:
+                return 0
+            poll = Poll(last.id, deployment_id, "scan", utc_now())
+            return await verify_some(Work(self.settings, self._store, self._drains, self._server, self._lock, poll))
 
     async def _begin(self, deployment_id: int, *, full: bool) -> Work:
         now = utc_now()
@@ -101,8 +110,8 @@ async def _run(work: Work) -> None:
         info = await server.info()
         poll.capabilities = {"version": info.version, "langgraph_version": info.langgraph_version}
     await notice_deploys(work, deployed)
-    await _prepare_reading(work)
-    readings = await _readings(work)
+    await prepare_reading(work)
+    readings = await readings_of(work)
     if poll.kind == "sweep":
         await sweep(work, readings)
     else:
@@ -115,41 +124,3 @@ async def _run(work: Work) -> None:
     poll.revision_held = True
     async with work.writing() as connection:
         await work.keep_progress(connection, readings)
-
-
-async def _prepare_reading(work: Work) -> None:
-    """Names that are kept in clear and renames to compare may have changed since the last poll."""
-    settings = work.settings
-    async with work.reading() as connection:
-        names = await work.store.names(connection, work.deployment_id, settings)
-        renames = {
-            (target["name"], target["new"])
-            for row in await reads.list_drains(connection)
-            if row.deployment_id == work.deployment_id and row.closed_at is None
-            for target in row.spec["targets"]
-            if target["kind"] == "rename"
-        }
-    work.server.reading = Reading(
-        names=names,
-        version_keys=settings.all_version_keys,
-        renames=tuple(sorted(renames)),
-        metadata_keys=settings.metadata_keys,
-    )
-
-
-async def _readings(work: Work) -> Readings:
-    async with work.reading() as connection:
-        revisions = await reads.list_revisions(connection, work.deployment_id)
-        drawings = await list_drawings(connection, work.deployment_id)
-        drains = await reads.list_drains(connection)
-    candidates = {node for revision in revisions for node in revision.nodes}
-    for row in drains:
-        if row.deployment_id == work.deployment_id:
-            candidates |= {target["name"] for target in row.spec["targets"] if target["kind"] == "node"}
-    return Readings(
-        server=work.server,
-        revisions={revision.id: revision for revision in revisions},
-        current=current_of(revisions, drawings),
-        candidates=candidates,
-        stuck_after=work.settings.stuck_after,
-    )

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import httpx
 
-from app.clock import utc_now
+from app.clock import monotonic, utc_now
 from app.drains.register import Register
 from app.drains.service import Drains
 from app.drains.statements import Statements
@@ -130,7 +130,27 @@ class Runtime:
                 failures += 1
                 log.warning("poll.failed", deployment=name, code=error.code, message=error.message)
             pause = deployment.poll_interval * (2 ** min(failures, 6) if failures else 1)
-            await asyncio.sleep(min(pause, max(MAX_BACK_OFF, deployment.poll_interval)).total_seconds())
+            until = monotonic() + min(pause, max(MAX_BACK_OFF, deployment.poll_interval)).total_seconds()
+            if not failures:
+                await self._verify_until(name, until)
+            await asyncio.sleep(max(0.0, until - monotonic()))
+
+    async def _verify_until(self, name: str, until: float) -> None:
+        """Read idle heads while no poll is due and some are left; a failure waits for the next poll."""
+        try:
+            while monotonic() < until and not self._is_polled(name) and await self.verify(name):
+                continue
+        except DrainboardError as error:
+            log.warning("verify.failed", deployment=name, code=error.code, message=error.message)
+
+    def _is_polled(self, name: str) -> bool:
+        running = self._running.get(name)
+        return running is not None and not running.task.done()
+
+    async def verify(self, name: str) -> int:
+        """Read a handful of idle heads that drains need; how many."""
+        poller = Poller(self.deployment(name), self.store, self.drains, await self.server(name))
+        return await poller.verify()
 
     async def _await_poll(self, name: str, *, full: bool) -> PollSummary:
         """A poll that this schedule's own end does not cut: ``close`` ends it."""

@@ -18,7 +18,7 @@ from app.sources.agent_server.client import Assistant, Deployed
 async def notice_deploys(work: Work, deployed: Deployed) -> None:
     """Compare what is deployed with the last revisions; a deploy turns a scan into a sweep."""
     poll = work.poll
-    revisions, drawings = await _stored_graphs(work)
+    revisions, drawings = await stored_graphs(work)
     if poll.kind == "scan" and await _nothing_new(work, deployed, revisions, drawings):
         return
     drawn, hashes = await draw_all(work.server, deployed, drawings, revisions)
@@ -41,7 +41,7 @@ async def notice_deploys(work: Work, deployed: Deployed) -> None:
 async def check_no_deploy(work: Work, deployed: Deployed) -> None:
     """Readings are tied to the revision they were made under: if it changed meanwhile, they are not trusted."""
     again = await work.server.deployed()
-    revisions, drawings = await _stored_graphs(work)
+    revisions, drawings = await stored_graphs(work)
     same = set(again.graphs) == set(deployed.graphs) and unchanged(again, revisions)
     graphs = {found.graph_id for found in again.graphs}
     if not same or not await looks_the_same(work.server, again, revisions, drawings, graphs=graphs):
@@ -85,7 +85,8 @@ async def _keep_drawings(
     await keep_drawings(connection, work.deployment_id, found, graphs=graphs)
 
 
-async def _stored_graphs(work: Work) -> tuple[tuple[RevisionSummary, ...], tuple[Drawing, ...]]:
+async def stored_graphs(work: Work) -> tuple[tuple[RevisionSummary, ...], tuple[Drawing, ...]]:
+    """What the last look at the graphs has left."""
     async with work.reading() as connection:
         return (
             await reads.list_revisions(connection, work.deployment_id),

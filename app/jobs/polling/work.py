@@ -75,6 +75,7 @@ class Work:
     server: AgentServer
     lock: PollLock
     poll: Poll
+    told_pace: dict[str, object] | None = field(default_factory=dict)  # what is kept now; at first nobody knows
 
     @property
     def deployment_id(self) -> int:
@@ -97,6 +98,7 @@ class Work:
     async def keep_progress(self, connection: AsyncConnection, readings: Readings) -> None:
         """How far the poll got, in the transaction that writes what it got."""
         self._tell(readings)
+        await self.keep_pace(connection)
         await writes.update_poll(
             connection,
             self.poll.id,
@@ -105,6 +107,16 @@ class Work:
             states_read=readings.done,
             states_wanted=readings.wanted,
         )
+
+    async def keep_pace(self, connection: AsyncConnection) -> None:
+        """How fast the server may be asked, when that has changed."""
+        pace = self.server.pace
+        at = pace.slowed_at.isoformat() if pace.slowed_at else None
+        told: dict[str, object] = {"requests_per_minute": pace.requests_per_minute, "concurrency": pace.concurrency}
+        raw = told | {"slowed_at": at, "because": pace.because} if pace.is_slowed else None
+        if raw != self.told_pace:
+            self.told_pace = raw
+            await writes.update_deployment(connection, self.deployment_id, pace=raw)
 
     def _tell(self, readings: Readings) -> None:
         poll = self.poll

@@ -16,13 +16,14 @@ from urllib.parse import quote
 import httpx
 import orjson
 import stamina
-from aiolimiter import AsyncLimiter
 
+from app.clock import monotonic
 from app.errors import SourceError, Throttled
 from app.facts.topology import UNREADABLE, unreadable_topology
 from app.facts.types import CheckpointFacts, RowFacts, RunFacts, StateFacts, StateFailure, StorageFacts, Topology
 from app.sources.agent_server.lanes import client_of, transport_of
 from app.sources.agent_server.observed import Observed, SortBy
+from app.sources.agent_server.pace import Pace
 from app.sources.agent_server.reduce import (
     Malformed,
     Reading,
@@ -143,8 +144,7 @@ class AgentServer:
             limits=httpx.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
         )
         self._client = client_of(self._http)
-        self._limiter = _limiter(requests_per_minute)
-        self._gate = asyncio.Semaphore(concurrency)
+        self.pace = Pace(requests_per_minute, concurrency)
         self.requests = 0
         self.throttled = 0
         self._stopped = asyncio.Event()
@@ -490,12 +490,15 @@ class AgentServer:
         raise AssertionError("stamina returns or raises")  # pragma: no cover
 
     async def _once(self, call: Callable[[], Awaitable[Any]]) -> Any:
-        async with self._gate, self._limiter:
+        async with self.pace.turn():
             if self._stopped.is_set():
                 raise SourceError("Drainboard is stopping.", code=STOPPED)
             self.requests += 1
+            began = monotonic()
             try:
-                return await call()
+                found = await call()
+                self.pace.answered(monotonic() - began)
+                return found
             except httpx.HTTPStatusError as error:
                 raise self._status_error(error.response) from None
             except httpx.TimeoutException:
@@ -511,9 +514,11 @@ class AgentServer:
         status = response.status_code
         if status == httpx.codes.TOO_MANY_REQUESTS:
             self.throttled += 1
+            wait = _retry_after(response)
+            self.pace.complained(wait)
             return _Slower(
                 f"{self._where} keeps answering 429 (too many requests). Lower requests_per_minute for this deployment.",
-                wait=_retry_after(response),
+                wait=wait,
             )
         if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
             return SourceError(
@@ -613,12 +618,6 @@ def _in_path(thread_id: str) -> str:
 
 def _can_be_asked_for(thread_id: str) -> bool:
     return "/" not in thread_id and thread_id not in (".", "..")
-
-
-def _limiter(requests_per_minute: int) -> AsyncLimiter:
-    """A steady rate in small bursts: per second where that is one request or more."""
-    per_second = requests_per_minute / 60
-    return AsyncLimiter(per_second, 1) if per_second >= 1 else AsyncLimiter(1, 1 / per_second)
 
 
 def _choose(chosen: dict[str, tuple[bool, str]], names: dict[str, str], raw: object) -> bool:
