@@ -172,12 +172,20 @@ async def release_lock(connection: AsyncConnection, deployment_id: int, *, holde
 # -- polls ---------------------------------------------------------------------------------------------------------
 
 
-async def begin_poll(connection: AsyncConnection, deployment_id: int, *, kind: str, now: datetime) -> int:
-    """A new poll that runs. Polls that a dead process left running are closed as failed."""
+async def begin_poll(
+    connection: AsyncConnection,
+    deployment_id: int,
+    *,
+    kind: str,
+    now: datetime,
+    trusted_until: datetime | None = None,
+) -> int:
+    """A new poll that runs. Polls that a dead process left running are closed as failed, and what they read since
+    ``trusted_until`` is not trusted."""
     table = tables.poll
     is_dead = and_(table.c.deployment_id == deployment_id, table.c.state == "running")
     if (began := await connection.scalar(select(func.min(table.c.started_at)).where(is_dead))) is not None:
-        await distrust_readings(connection, deployment_id, since=began)
+        await distrust_readings(connection, deployment_id, since=max(began, trusted_until or began))
     await connection.execute(
         update(table)
         .where(is_dead)

@@ -33,7 +33,7 @@ class Walk:
     """What went through. ``reasons``: codes of what makes the walk incomplete. ``newest``: the newest change when it began.
 
     ``idle`` counts pages in a row that brought nothing new, and ``reached`` is the offset that last brought something: a few
-    such pages are normal after stepping back.
+    such pages are normal after stepping back. ``by_id``: it goes in the order of ids.
     """
 
     seen: int = 0
@@ -42,6 +42,7 @@ class Walk:
     newest: datetime | None = None
     idle: int = 0
     reached: int = 0
+    by_id: bool = True
 
     def note(self, page: RowPage) -> None:
         """One more page."""
@@ -69,9 +70,20 @@ class Walk:
         return True
 
 
-async def everything(server: AgentServer, walk: Walk, *, page_size: int) -> AsyncGenerator[tuple[RowFacts, ...]]:
-    """Every row, in the first order that the server keeps; a row may come again when a second order had to be tried."""
-    for go in (by_thread_id, by_creation, partial(by_change, down_to=None)):
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a walk by id stopped: the last id, and how many rows it had seen until then."""
+
+    last: str = ""
+    seen: int = 0
+
+
+async def everything(
+    server: AgentServer, walk: Walk, *, page_size: int, place: Place | None = None
+) -> AsyncGenerator[tuple[RowFacts, ...]]:
+    """Every row, in the first order that the server keeps; a row may come again when a second order had to be tried.
+    ``place``: where to go on, in the order of ids."""
+    for go in (partial(by_thread_id, place=place), by_creation, partial(by_change, down_to=None)):
         attempt = Walk()
         try:
             async with aclosing(go(server, attempt, page_size=page_size)) as pages:
@@ -84,6 +96,7 @@ async def everything(server: AgentServer, walk: Walk, *, page_size: int) -> Asyn
         if "order_unknown" not in attempt.reasons:
             walk.take_over(attempt)
             return
+        walk.by_id = False
     async for rows in _whatever_comes(server, walk, page_size=page_size):
         yield rows
 
@@ -124,9 +137,14 @@ async def _whatever_comes(server: AgentServer, walk: Walk, *, page_size: int) ->
         return
 
 
-async def by_thread_id(server: AgentServer, walk: Walk, *, page_size: int) -> AsyncGenerator[tuple[RowFacts, ...]]:
-    """Every row in order of id, a page at a time, each row once."""
-    limit, offset, last, overlap, largest = max(LEAST_PAGE, page_size), 0, "", 1, 0
+async def by_thread_id(
+    server: AgentServer, walk: Walk, *, page_size: int, place: Place | None = None
+) -> AsyncGenerator[tuple[RowFacts, ...]]:
+    """Every row in order of id, a page at a time, each row once. Offsets may have shifted since ``place``: the walk steps
+    back until a page begins with what was seen."""
+    place = place or Place()
+    limit, offset, last, overlap, largest = max(LEAST_PAGE, page_size), max(0, place.seen - 1), place.last, 1, 0
+    walk.seen, walk.reached = place.seen, offset
     while True:
         page = await server.page(sort_by="thread_id", descending=False, offset=offset, limit=limit)
         walk.note(page)

@@ -19,6 +19,7 @@ from app.jobs.polling.graphs import check_no_deploy, notice_deploys
 from app.jobs.polling.green import read_for_green
 from app.jobs.polling.lock import PollLock
 from app.jobs.polling.preparing import prepare_reading, readings_of
+from app.jobs.polling.resuming import mark_of
 from app.jobs.polling.verifying import verify_some
 from app.jobs.polling.walking import scan, sweep
 from app.jobs.polling.work import Poll, Work, log
@@ -74,7 +75,10 @@ class Poller:
             swept = await reads.find_latest_poll(connection, deployment_id, kinds=("sweep",), states=("complete",))
             must = full or swept is None or row is None or row.sweep_wanted_at is not None or row.watermark is None
             kind: Literal["sweep", "scan"] = "sweep" if must else "scan"
-            poll_id = await writes.begin_poll(connection, deployment_id, kind=kind, now=now)
+            mark = mark_of(row.sweep_mark) if row is not None else None
+            poll_id = await writes.begin_poll(
+                connection, deployment_id, kind=kind, now=now, trusted_until=mark.trusted_at if mark else None
+            )
         watermark = row.watermark if row is not None else None
         sorts = row is not None and row.capabilities.get("sort_by_thread_id") is True
         poll = Poll(poll_id, deployment_id, kind, now, watermark=watermark, began_from=watermark, sorts=sorts)
@@ -113,7 +117,7 @@ async def _run(work: Work) -> None:
     await prepare_reading(work)
     readings = await readings_of(work)
     if poll.kind == "sweep":
-        await sweep(work, readings)
+        await sweep(work, readings, deployed)
     else:
         await scan(work, readings, down_to=poll.watermark)
     await read_again(work, readings)  # after a sweep's reconciling: what is read by id was not thereby listed

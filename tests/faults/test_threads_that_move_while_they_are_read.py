@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable
 from datetime import timedelta
@@ -19,6 +20,13 @@ OFTEN = 0.2  # how often something happens after a request
 TICKS = (0, 0, 1, 300, 2_000)  # milliseconds from one change to the next: some changes fall on the same moment
 
 Row = tuple[str, str, tuple[str, ...], str, str]
+
+
+@pytest.fixture(autouse=True)
+def _less_is_logged(_nothing_leaks_into_logs: None) -> None:
+    """The steps of the database's driver are most of the time of these tests."""
+    for name in ("aiosqlite", "httpx", "asyncio"):
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 class Life:

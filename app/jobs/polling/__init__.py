@@ -5,6 +5,7 @@
 - ``graphs``       is what is deployed still what it was?
 - ``preparing``    how names are kept, and under which revisions states are read
 - ``walking``      the list of threads: all of them, or what changed
+- ``resuming``     a sweep that was stopped goes on where it was
 - ``taking_in``    rows of the list: states that they need, then one short write
 - ``reconciling``  what was not listed, and what looks wrong in the whole
 - ``again``        states that must be read although no row moved

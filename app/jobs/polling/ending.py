@@ -39,7 +39,7 @@ async def finish(work: Work, failure: Failure, *, requests: int) -> PollSummary:
         work.dictionaries.forget()
     async with work.writing() as connection:
         if not poll.revision_held:
-            await writes.distrust_readings(connection, poll.deployment_id, since=poll.started_at)
+            await writes.distrust_readings(connection, poll.deployment_id, since=poll.unsure_since)
         await _raise_alarms(connection, work, now)
         await _keep_deployment(connection, work, failure, now)
         await writes.update_poll(
@@ -96,6 +96,7 @@ async def _keep_deployment(connection: AsyncConnection, work: Work, failure: Fai
         changes |= {"watermark": poll.watermark}
         if poll.kind == "sweep":
             changes |= {"capabilities": _capabilities(work)}
+            changes |= {"sweep_mark": None}
             await writes.sweep_done(connection, poll.deployment_id, started_at=poll.started_at)
     if "deployed_meanwhile" in poll.reasons:
         changes |= {"sweep_wanted_at": now}

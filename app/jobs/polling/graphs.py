@@ -32,22 +32,27 @@ async def notice_deploys(work: Work, deployed: Deployed) -> None:
         if changes:
             await deploys.keep_deploy(connection, poll.deployment_id, changes, poll_id=poll.id, now=now)
             poll.kind = "sweep"
+            await writes.update_deployment(connection, poll.deployment_id, sweep_mark=None)
             await writes.update_poll(connection, poll.id, kind="sweep")
         await _keep_drawings(connection, work, deployed, hashes, forget={change.graph for change in changes})
     if changes:
         log.info("deploy.noticed", deployment=work.settings.name, poll=poll.id)
 
 
-async def check_no_deploy(work: Work, deployed: Deployed) -> None:
-    """Readings are tied to the revision they were made under: if it changed meanwhile, they are not trusted."""
+async def check_no_deploy(work: Work, deployed: Deployed) -> bool:
+    """Readings are tied to the revision they were made under: if it changed meanwhile, they are not trusted. Whether none
+    did."""
     again = await work.server.deployed()
     revisions, drawings = await stored_graphs(work)
     same = set(again.graphs) == set(deployed.graphs) and unchanged(again, revisions)
     graphs = {found.graph_id for found in again.graphs}
-    if not same or not await looks_the_same(work.server, again, revisions, drawings, graphs=graphs):
-        work.poll.miss("deployed_meanwhile")
-        async with work.writing() as connection:
-            await writes.distrust_readings(connection, work.deployment_id, since=work.poll.started_at)
+    if same and await looks_the_same(work.server, again, revisions, drawings, graphs=graphs):
+        return True
+    work.poll.miss("deployed_meanwhile")
+    async with work.writing() as connection:
+        await writes.distrust_readings(connection, work.deployment_id, since=work.poll.unsure_since)
+        await writes.update_deployment(connection, work.deployment_id, sweep_mark=None)
+    return False
 
 
 async def _nothing_new(

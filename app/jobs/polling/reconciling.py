@@ -21,7 +21,9 @@ async def reconcile(work: Work, readings: Readings) -> None:
     poll, hidden, after = work.poll, 0, ""
     while True:
         async with work.reading() as connection:
-            ids = await reads.list_unseen(connection, poll.deployment_id, before_poll=poll.id, after=after, limit=BATCH)
+            ids = await reads.list_unseen(
+                connection, poll.deployment_id, before_poll=poll.first_id, after=after, limit=BATCH
+            )
         if not ids:
             break
         after = ids[-1]
@@ -90,7 +92,7 @@ async def _missing_canaries(work: Work) -> int:
     """Canaries of the settings that this sweep did not list."""
     wanted = list(work.settings.canary_threads)
     listed_now = and_(
-        tables.thread.c.thread_id.in_(wanted), tables.thread.c.seen_poll_id == work.poll.id, reads.is_alive()
+        tables.thread.c.thread_id.in_(wanted), tables.thread.c.seen_poll_id >= work.poll.first_id, reads.is_alive()
     )
     async with work.reading() as connection:
         listed = await reads.list_ids(connection, work.deployment_id, where=listed_now, after="", limit=len(wanted) + 1)

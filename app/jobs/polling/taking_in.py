@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from app.clock import utc_now
+from app.clock import monotonic, utc_now
 from app.errors import SourceError
 from app.facts.types import RowFacts, ThreadFacts
 from app.inventory import reads, writes
@@ -19,6 +19,16 @@ from app.jobs.polling.work import Work
 from app.jobs.readings import Readings, gather, moved, reads_the_same
 
 Rows = Sequence[RowFacts]
+
+
+class Remember(Protocol):
+    """Remembers how far a sweep is."""
+
+    async def __call__(self, *, cursor: str) -> None:
+        """``cursor``: the last id."""
+
+
+REMEMBER_EVERY = 60.0  # seconds
 PAGES_READ = 2  # whose states are read at once: else the last few states of a page leave the server idle
 
 
@@ -32,9 +42,19 @@ class Taken:
 
 
 async def take_in_all(
-    work: Work, readings: Readings, pages: AsyncGenerator[tuple[RowFacts, ...]], *, thorough: bool
+    work: Work,
+    readings: Readings,
+    pages: AsyncGenerator[tuple[RowFacts, ...]],
+    *,
+    thorough: bool,
+    remember: Remember | None = None,
 ) -> None:
-    """Every page. When the list breaks off, what was listed until then is still read and written."""
+    """Every page. When the list breaks off, what was listed until then is still read and written.
+
+    ``remember`` is told now and then which id was the last, when everything until there is written and nothing is being
+    read; not of a list that does not go by id.
+    """
+    told, last = monotonic(), ""
     waiting: deque[tuple[Rows, asyncio.Task[Taken]]] = deque()
     coming = asyncio.ensure_future(_next(pages))
     failure: SourceError | None = None
@@ -50,6 +70,13 @@ async def take_in_all(
             coming = asyncio.ensure_future(_next(pages))
             while waiting and (len(waiting) >= PAGES_READ or _come_again(rows, waiting)):
                 await _write_first(work, readings, waiting, thorough=thorough)
+            if remember is not None and monotonic() - told >= REMEMBER_EVERY and last:
+                while waiting:
+                    await _write_first(work, readings, waiting, thorough=thorough)
+                await remember(cursor=last)
+                told = monotonic()
+            remember = remember if rows[0].thread_id > last else None
+            last = rows[-1].thread_id
             waiting.append((rows, asyncio.ensure_future(look_at(work, readings, rows, thorough=thorough))))
         while waiting:
             await _write_first(work, readings, waiting, thorough=thorough)

@@ -5,7 +5,7 @@ nothing that a stopped process leaves behind has to be distrusted.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from math import ceil
 from typing import Any
@@ -52,7 +52,9 @@ async def verify_some(work: Work) -> int:
     async with work.reading() as connection:
         ids = await reads.list_oldest_readings(connection, work.deployment_id, where=unread, limit=size)
     done = await _read(work, ids) if ids else 0
-    await _keep(work, _next(await _last(work), total=total, left=left, done=done, started=started, now=utc_now()))
+    await _keep(
+        work, next_progress(await _last(work), total=total, left=left, done=done, started=started, now=utc_now())
+    )
     return done
 
 
@@ -106,20 +108,22 @@ async def _same_graphs(work: Work) -> bool:
 # -- how far it got ------------------------------------------------------------------------------------------------
 
 
-def _next(last: Progress | None, *, total: int, left: int, done: int, started: datetime, now: datetime) -> Progress:
-    """``total`` and ``left`` are of before the handful. What came since the last one has moved."""
-    minutes = max((now - started).total_seconds(), 0.001) / 60
-    read = done / minutes
-    if last is None or last.at >= started:
+def next_progress(
+    last: Progress | None, *, total: int, left: int, done: int, started: datetime, now: datetime
+) -> Progress:
+    """How far it is after a handful. ``total`` and ``left`` are of before it; what came since the last one has moved."""
+    read = 60 * done / max((now - started).total_seconds(), 0.001)
+    if last is None or last.at > started:
         return Progress(now, total, max(0, left - done), read, 0.0)
-    since = (started - last.at).total_seconds() / 60
-    moved = max(0, left - last.left) / max(since + minutes, 0.001)
-    smooth = replace(
-        last,
-        read_per_minute=_smoothed(last.read_per_minute, read) if done else last.read_per_minute,
-        moved_per_minute=_smoothed(last.moved_per_minute, moved),
+    came = max(0, left - last.left)
+    moved = 60 * came / max((now - last.at).total_seconds(), 0.001)
+    return Progress(
+        now,
+        total,
+        max(0, left - done),
+        _smoothed(last.read_per_minute, read) if done else last.read_per_minute,
+        _smoothed(last.moved_per_minute, moved),
     )
-    return replace(smooth, at=now, total=total, left=max(0, left - done))
 
 
 def _smoothed(before: float, now: float) -> float:
@@ -133,11 +137,16 @@ async def _last(work: Work) -> Progress | None:
 
 
 async def _keep(work: Work, progress: Progress | None) -> None:
-    raw = None if progress is None else asdict(progress) | {"at": progress.at.isoformat()}
+    raw = None if progress is None else as_kept(progress)
     async with work.writing() as connection:
         await writes.update_deployment(connection, work.deployment_id, verification=raw)
     if progress is not None:
         log.info("verify.progress", deployment=work.settings.name, total=progress.total, left=progress.left)
+
+
+def as_kept(progress: Progress) -> dict[str, Any]:
+    """What is kept with the deployment."""
+    return asdict(progress) | {"at": progress.at.isoformat()}
 
 
 def _progress(raw: Mapping[str, Any]) -> Progress:

@@ -1,28 +1,33 @@
 """The list of threads: all of them in a sweep, what changed in a scan."""
 
 from datetime import datetime, timedelta
+from functools import partial
 
 from app.clock import utc_now
 from app.jobs.listing import Walk, changed, everything
 from app.jobs.polling.reconciling import compare_counts, name_the_stranded, reconcile
+from app.jobs.polling.resuming import remember, resume
 from app.jobs.polling.taking_in import take_in_all
 from app.jobs.polling.work import Work
 from app.jobs.readings import Readings
-from app.sources.agent_server.client import SortRefused
+from app.sources.agent_server.client import Deployed, SortRefused
 from app.sources.agent_server.probe import probe
 
 OVERLAP = timedelta(seconds=5)
 AHEAD = timedelta(minutes=10)  # how far two clocks may differ
 
 
-async def sweep(work: Work, readings: Readings) -> None:
+async def sweep(work: Work, readings: Readings, deployed: Deployed) -> None:
     """Every thread; then what changed since the sweep began; then what was not listed."""
     poll, server = work.poll, work.server
-    start = await _newest_change(work)
+    mark = await resume(work)
+    start = mark.changed_at if mark is not None else await _newest_change(work)
     poll.expected = await server.count()
     walk = Walk()
-    pages = everything(server, walk, page_size=work.settings.page_size)
-    await take_in_all(work, readings, pages, thorough=True)
+    pages = everything(server, walk, page_size=work.settings.page_size, place=mark.place if mark else None)
+    poll.seen = mark.seen if mark else 0
+    keep = None if start is None else partial(remember, work, walk, deployed, changed_at=start)
+    await take_in_all(work, readings, pages, thorough=True, remember=keep)
     poll.seen = walk.seen
     poll.sorts = server.observed.found.get("sort_by_thread_id") is True
     await scan(work, readings, down_to=start)

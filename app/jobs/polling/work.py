@@ -58,7 +58,17 @@ class Poll:
     assistants: dict[str, str] = field(default_factory=dict)
     capabilities: dict[str, bool | str | None] = field(default_factory=dict)
     sorts: bool = False  # the server was seen to list threads in the order that was asked for
+    first_id: int = 0  # of the poll that began this sweep: an earlier one, where that was stopped
+    trusted_at: datetime | None = None  # readings until then were made under the stored revisions
     sample: str | None = None  # a thread to try the server's routes with
+
+    def __post_init__(self) -> None:
+        self.first_id = self.first_id or self.id
+
+    @property
+    def unsure_since(self) -> datetime:
+        """Readings since then are not known yet to be made under the stored revisions."""
+        return self.trusted_at or self.started_at
 
     def miss(self, code: str) -> None:
         """Something was not seen: the poll is incomplete."""
