@@ -38,6 +38,14 @@ async def read_polls(connection: AsyncConnection, deployment_id: int) -> Polls:
     )
 
 
+def _partial(sweep: PollSummary | None) -> str:
+    """What there is before the first complete sweep."""
+    if sweep is None or not sweep.threads_seen:
+        return "No complete sweep yet."
+    of = f" of {sweep.threads_expected:,}" if sweep.threads_expected is not None else ""
+    return f"No complete sweep yet: {sweep.threads_seen:,}{of} threads so far, so every number is partial."
+
+
 def threads_source(deployment: Any | None, polls: Polls, *, poll_interval: timedelta, now: datetime) -> SourceStatus:
     """The state of the source that lists threads."""
     seen, sweep = polls.complete_scan, polls.complete_sweep
@@ -48,7 +56,7 @@ def threads_source(deployment: Any | None, polls: Polls, *, poll_interval: timed
         status, sentence = "failed", deployment.failing_sentence
     elif sweep is None or as_of is None:
         status = "not_evaluated" if polls.last is None else "incomplete"
-        sentence = "No complete sweep yet."
+        sentence = _partial(polls.running or polls.last_sweep)
     elif polls.last is not None and polls.last.state == "incomplete":
         status, sentence = "incomplete", " ".join(reason.sentence for reason in polls.last.reasons)
     elif now - as_of > max(LEAST_STALE, STALE_AFTER_INTERVALS * poll_interval):

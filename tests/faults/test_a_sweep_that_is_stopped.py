@@ -117,4 +117,5 @@ async def test_drains_wait_for_its_end(board: Open, server: FakeAgentServer) -> 
         assert "sweep_incomplete" in await it.codes() or "never_swept" in await it.codes()
         source = next(one for one in (await it.deployment())["sources"] if one["name"] == "threads")
         assert source["status"] in ("incomplete", "not_evaluated")
+        assert f"of {COUNT} threads so far, so every number is partial." in source["sentence"]
         assert NAME in await it.everything()
