@@ -66,7 +66,12 @@ class Poller:
             if last is None:
                 return 0
             poll = Poll(last.id, deployment_id, "scan", utc_now())
-            return await verify_some(Work(self.settings, self._store, self._drains, self._server, self._lock, poll))
+            work = Work(self.settings, self._store, self._drains, self._server, self._lock, poll)
+            try:
+                return await verify_some(work)
+            except BaseException:
+                work.dictionaries.forget()
+                raise
 
     async def _begin(self, deployment_id: int, *, full: bool) -> Work:
         now = utc_now()

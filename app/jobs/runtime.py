@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 import httpx
 
@@ -53,6 +54,7 @@ class Runtime:
     _servers: dict[str, AgentServer] = field(default_factory=dict)
     _others: dict[str, OtherSources] = field(default_factory=dict)
     _running: dict[str, _Running] = field(default_factory=dict)
+    _verifying: "dict[str, asyncio.Task[int]]" = field(default_factory=dict)
 
     def deployment(self, name: str) -> DeploymentSettings:
         """The settings of a deployment. Raises ``NotFound``."""
@@ -138,8 +140,12 @@ class Runtime:
     async def _verify_until(self, name: str, until: float) -> None:
         """Read idle heads while no poll is due and some are left; a failure waits for the next poll."""
         try:
-            while monotonic() < until and not self._is_polled(name) and await self.verify(name):
-                continue
+            while monotonic() < until and not self._is_polled(name):
+                task = asyncio.create_task(self.verify(name), name=f"verify {name}")  # a lock that is lost cancels it
+                self._verifying[name] = task
+                await asyncio.wait([task])
+                if task.cancelled() or not task.result():
+                    return
         except DrainboardError as error:
             log.warning("verify.failed", deployment=name, code=error.code, message=error.message)
 
@@ -168,7 +174,8 @@ class Runtime:
 
     async def close(self) -> None:
         """End background polls, connections and the database."""
-        tasks = [running.task for running in self._running.values() if not running.task.done()]
+        polls = [running.task for running in self._running.values()]
+        tasks: list[asyncio.Task[Any]] = [task for task in (*polls, *self._verifying.values()) if not task.done()]
         for server in self._servers.values():
             server.stop()
         if tasks:

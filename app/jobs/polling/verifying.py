@@ -21,8 +21,8 @@ from app.jobs.polling.preparing import prepare_reading, readings_of
 from app.jobs.polling.work import Work, log
 from app.jobs.readings import gather
 
-SECONDS = 5  # how long a handful may keep a poll waiting
-LEAST, MOST = 10, 500
+SECONDS = 3  # how long a handful may keep a poll waiting
+LEAST, MOST = 1, 500
 SMOOTH = 0.3  # how much the newest rate counts
 SPARE = 1.25  # a budget that would just do is one that does not
 
