@@ -13,7 +13,6 @@ import httpx
 import orjson
 from langgraph_sdk.client import AssistantsClient, HttpClient, LangGraphClient, RunsClient, ThreadsClient
 
-
 KEPT = 3.0  # seconds that a connection may idle: servers close theirs after five
 
 
