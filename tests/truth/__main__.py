@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import contextlib
-import shutil
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 from tests.truth.figures import Figures
-from tests.truth.machine import Size, run_session
+from tests.truth.histories import Size
+from tests.truth.machine import run_session
 from tests.truth.mutants import LIVED, WHERE_IT_SHOWS
 
 
@@ -30,7 +27,7 @@ def main() -> int:
     figures, began, number = Figures(), time.monotonic(), asked.session
     with LIVED[asked.mutate]() if asked.mutate else contextlib.nullcontext():
         while figures.histories < asked.histories and not _is_over(began, asked.minutes):
-            _session(f"{asked.seed}.{number}", figures, WHERE_IT_SHOWS.get(asked.mutate, Size()))
+            run_session(f"{asked.seed}.{number}", figures, WHERE_IT_SHOWS.get(asked.mutate, Size()))
             number += 1
             _tell(began, figures)
     sys.stdout.write(
@@ -43,14 +40,6 @@ def main() -> int:
             f"Mutation {asked.mutate!r}: false drained in {len(caught)} histories, some lie in {len(noticed)}\n"
         )
     return 1 if figures.lies else 0
-
-
-def _session(seed: str, figures: Figures, size: Size) -> None:
-    folder = Path(tempfile.mkdtemp(prefix="truth-"))
-    try:
-        asyncio.run(run_session(seed, folder / "session", figures, size))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _tell(began: float, figures: Figures) -> None:

@@ -5,22 +5,21 @@ The long run is `scripts/truth-machine`; its figures are kept in `benchmarks/REA
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from tests.truth.births import BIRTHS
 from tests.truth.drains import Watched
 from tests.truth.figures import Figures
+from tests.truth.histories import Size
 from tests.truth.lives import Life
-from tests.truth.machine import Size, run_session
+from tests.truth.machine import run_session
 from tests.truth.mutants import ASKED
 
-SEEDS = ("suite-1",)
+SEED = "suite-1"
 SHORT = Size(
     histories=5,
     threads=3,
-    rounds=3,
+    steps=10,
     may_kill=False,
     first=(
         ("half_step", {"nodes": ("t",)}, "half_step_waiting"),
@@ -32,11 +31,9 @@ SHORT = Size(
 
 
 @pytest.fixture(scope="module")
-def figures(tmp_path_factory: pytest.TempPathFactory) -> Figures:
+def figures() -> Figures:
     found = Figures()
-    for seed in SEEDS:
-        folder = tmp_path_factory.mktemp("truth") / "session"
-        asyncio.run(run_session(seed, folder, found, SHORT, mutants=ASKED))
+    run_session(SEED, found, SHORT, mutants=ASKED, stops_at_a_lie=True)
     return found
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from app.demo.agent_server import LocalAgentServer, write_files
@@ -90,6 +90,12 @@ class World:
         """Another revision on the same folder."""
         self.parts.update(parts)
         await asyncio.to_thread(self.server.deploy, self._files())
+
+    async def without(self, meanwhile: Callable[[], Awaitable[object]]) -> None:
+        """The server is away while something else is done."""
+        await asyncio.to_thread(self.server.stop)
+        await meanwhile()
+        await asyncio.to_thread(self.server.start)
 
     async def kill(self, *, all_done_at: float) -> None:
         """SIGKILL and start again, once everything that was done until then is on disk: what is lost by a kill is no deed of ours."""
