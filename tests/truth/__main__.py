@@ -47,7 +47,7 @@ def _tell(began: float, figures: Figures) -> None:
         f"{figures.histories} histories, {figures.steps} steps, {figures.polls} polls, "
         f"{len(figures.histories_drained)} drained, {figures.false_drained} false drained, {len(figures.lies)} lies"
     )
-    sys.stderr.write(f"{time.monotonic() - began:7.0f} s  {said}\n")
+    sys.stderr.write(f"{time.monotonic() - began:7.0f} s  {said}\n           never seen: {', '.join(figures.never_seen())}\n")
 
 
 def _is_over(began: float, minutes: float | None) -> bool:

@@ -117,7 +117,7 @@ async def answer(maker: Maker, life: Life) -> None:
 
 @deed(
     "answers",
-    lambda maker, life: life.asks and life.graph == "support" and _is_at_home(maker, life) and _all_there(maker, life)
+    lambda maker, life: life.asks and life.graph == "support" and _is_at_home(maker, life) and _all_there(maker, life),
 )
 async def answer_and_write_at_the_end(maker: Maker, life: Life) -> None:
     """Somebody answers, and the run writes nothing until it ends."""
@@ -134,7 +134,7 @@ async def answer_and_write_at_the_end(maker: Maker, life: Life) -> None:
     "answers",
     lambda maker, life: (
         _may_answer(maker, life) and life.graph == "fan_out" and len(life.at) > 1 and _all_there(maker, life)
-    )
+    ),
 )
 async def answer_one_of_several(maker: Maker, life: Life) -> None:
     """One of the parallel questions is answered."""
@@ -147,7 +147,7 @@ async def answer_one_of_several(maker: Maker, life: Life) -> None:
     "answers",
     lambda maker, life: (
         not life.asks and bool(life.at) and not life.lost and _is_at_home(maker, life) and _can_continue(maker, life)
-    )
+    ),
 )
 async def go_on(maker: Maker, life: Life) -> None:
     """A run without an input: what is pending runs."""
@@ -240,7 +240,7 @@ def _asks_anew(maker: Maker, life: Life) -> None:
         and _all_there(maker, life)
         and not life.twice
         and not life.lost
-    )
+    ),
 )
 async def update_a_field(maker: Maker, life: Life) -> None:
     """A field is changed: the same node is pending, without its question."""
@@ -275,7 +275,7 @@ async def migrate(maker: Maker, life: Life) -> None:
         and _is_at_home(maker, life)
         and _all_there(maker, life)
         and not life.lost
-    )
+    ),
 )
 async def answer_by_update(maker: Maker, life: Life) -> None:
     """Somebody answers for the node with update_state(as_node=…)."""
@@ -293,7 +293,7 @@ async def answer_by_update(maker: Maker, life: Life) -> None:
         and life.asks
         and life.at == ("await_approval",)
         and _all_there(maker, life)
-    )
+    ),
 )
 async def travel_in_time(maker: Maker, life: Life) -> None:
     """Forked from before the question, and finished on the other branch."""
@@ -315,7 +315,7 @@ async def travel_in_time(maker: Maker, life: Life) -> None:
         and life.asks
         and life.at == ("await_approval",)
         and not life.twice
-    )
+    ),
 )
 async def answer_under_another_graph(maker: Maker, life: Life) -> None:
     """The answer goes to `nested`, which has no such node: nothing is written, and no view shows what is pending."""
@@ -334,7 +334,7 @@ async def answer_under_another_graph(maker: Maker, life: Life) -> None:
         and _rests(maker, life)
         and _all_there(maker, life)
         and life.at == ("await_approval",)
-    )
+    ),
 )
 async def go_on_at_home(maker: Maker, life: Life) -> None:
     """A run under its own graph takes the answer that another graph was given, and goes on."""
@@ -409,7 +409,10 @@ async def cancel_with_rollback(maker: Maker, life: Life) -> None:
     life.is_settled()
 
 
-@deed("runs", lambda maker, life: _is_at_home(maker, life) and life.graph == "support" and maker.world.has_graph("support"))
+@deed(
+    "runs",
+    lambda maker, life: _is_at_home(maker, life) and life.graph == "support" and maker.world.has_graph("support"),
+)
 async def delay_a_run(maker: Maker, life: Life) -> None:
     """A run is put on it that is due tomorrow."""
     command: Any = {"resume": "later"} if life.asks else None
@@ -427,7 +430,10 @@ async def cancel_the_delayed_run(maker: Maker, life: Life) -> None:
 # -- whole threads ---------------------------------------------------------------------------------------------------
 
 
-@deed("whole threads", lambda maker, life: _is_at_home(maker, life) and life.graph in CAN_BE_COPIED and not life.run_deleted)
+@deed(
+    "whole threads",
+    lambda maker, life: _is_at_home(maker, life) and life.graph in CAN_BE_COPIED and not life.run_deleted,
+)
 async def copy(maker: Maker, life: Life) -> Life:
     """The same again under another id: an idle row without values."""
     copied: Any = await maker.client.http.post(f"/threads/{life.thread_id}/copy", json=None)

@@ -43,7 +43,6 @@ _NO_TRACES = "the machine's product has no tracing project"
 _NO_INDEX = "the machine's product has no thread index"
 CANNOT_BE_MADE: Mapping[str, str] = {
     "canary_missing": "a server in memory lists every thread that it answers by id",
-    "history_unseen": "this server has a storage route, so the history of an erased field is always seen",
     "node_still_entered": _NO_TRACES,
     **dict.fromkeys((name for name in REASONS if name.startswith("traces_")), _NO_TRACES),
     **dict.fromkeys((name for name in REASONS if name.startswith("index_")), _NO_INDEX),

@@ -28,7 +28,7 @@ from tests.truth.world import BEFORE, FILES, PARTS, World
 MOST_HELD = 6
 """Of the ten runs that the server works on at once."""
 
-DONE = {"support": "bulk_finished", "dropped": "finished_in_a_graph_that_goes", "functional": "functional_finished"}
+DONE = {"support": "finished", "dropped": "finished_in_a_graph_that_goes", "functional": "functional_finished"}
 """A finished thread of each graph; of the others it is `…_done`."""
 
 
