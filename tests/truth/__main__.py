@@ -27,7 +27,8 @@ def main() -> int:
     figures, began, number = Figures(), time.monotonic(), asked.session
     with LIVED[asked.mutate]() if asked.mutate else contextlib.nullcontext():
         while figures.histories < asked.histories and not _is_over(began, asked.minutes):
-            run_session(f"{asked.seed}.{number}", figures, WHERE_IT_SHOWS.get(asked.mutate, Size()))
+            size = WHERE_IT_SHOWS.get(asked.mutate, Size())
+            run_session(f"{asked.seed}.{number}", figures, size, ends_when_caught=asked.mutate is not None)
             number += 1
             _tell(began, figures)
     sys.stdout.write(
@@ -47,7 +48,9 @@ def _tell(began: float, figures: Figures) -> None:
         f"{figures.histories} histories, {figures.steps} steps, {figures.polls} polls, "
         f"{len(figures.histories_drained)} drained, {figures.false_drained} false drained, {len(figures.lies)} lies"
     )
-    sys.stderr.write(f"{time.monotonic() - began:7.0f} s  {said}\n           never seen: {', '.join(figures.never_seen())}\n")
+    sys.stderr.write(
+        f"{time.monotonic() - began:7.0f} s  {said}\n           never seen: {', '.join(figures.never_seen())}\n"
+    )
 
 
 def _is_over(began: float, minutes: float | None) -> bool:

@@ -251,7 +251,7 @@ async def update_a_field(maker: Maker, life: Life) -> None:
 
 def _may_migrate(maker: Maker, life: Life) -> bool:
     rests = not life.at and not life.outdated and not life.lost and _is_at_home(maker, life)
-    known = life.graph == "support" and bool(life.holds) and not life.run_deleted
+    known = life.graph == "support" and life.holds is not None and not life.run_deleted
     return rests and known and all(maker.world.declares(name) for name in life.holds or ())
 
 

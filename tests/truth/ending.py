@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -57,6 +58,7 @@ class Ending:
         if dice.random() < 0.5:
             await self.people.deal_with_losses(dice, all_of_them=True)
         await self._delete([(history, life) for history, life in left if history.is_left(life)], dice)
+        await self.session.fresh_traffic()
         await self._soak()
         await self._last_look()
 
@@ -73,7 +75,7 @@ class Ending:
             await self.session.do("cancel_with_rollback", history, life)
 
     async def _delete(self, left: list[tuple[History, Life]], dice: random.Random) -> None:
-        few = len(left) if dice.random() < 0.1 else FEW
+        few = len(left) if dice.random() < 0.2 else FEW
         for start in range(0, len(left), few or 1):
             await asyncio.gather(*(self.session.do("delete", *one) for one in left[start : start + few]))
             await self.observer.poll(full=True)
@@ -102,10 +104,15 @@ class Ending:
             if is_drained and was_needed:
                 figures.histories_drained.add(history.name)
             if not is_drained and not any(history.is_left(life) for life in history.lives):
-                self._held_back(watched, answer)
+                await self._held_back(history, watched, answer)
         checks.departures(self.session.product, figures)
 
-    def _held_back(self, watched: Watched, answer: Mapping[str, Any]) -> None:
+    async def _held_back(self, history: History, watched: Watched, answer: Mapping[str, Any]) -> None:
+        """Keep why, and say of which threads."""
         codes = sorted({reason["code"] for reason in answer["reasons"]})
         parts = [node.replace("/", ".") for node in watched.nodes] + list(watched.fields)
         self.session.figures.held_back[f"{watched.graph} {' '.join(parts)}: {', '.join(codes)}"] += 1
+        sys.stderr.write(f"held back: {watched.name}: {', '.join(codes)}\n")
+        for life in history.lives:
+            shown = await self.session.product.evidence(life.thread_id) if not life.is_gone else {"condition": "gone"}
+            sys.stderr.write(f"    {shown['condition']}: {life.as_one_line}\n")

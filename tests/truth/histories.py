@@ -40,10 +40,10 @@ class Size:
     """How much happens in one session. `at_once`: with how many threads something is done at the same time. `deploy`: what is
     deployed before anything else happens. `first`: graph, target and shape of each of the first histories."""
 
-    histories: int = 8
+    histories: int = 10
     threads: int = 4
     steps: int = 20
-    at_once: int = 6
+    at_once: int = 8
     may_kill: bool = True
     deploy: Mapping[str, str] = field(default_factory=dict)
     first: tuple[tuple[str, Mapping[str, Any], str], ...] = ()

@@ -35,7 +35,10 @@ from tests.truth.session import Session
 
 CHANCES = st.integers(0, 2**32 - 1)
 LOOKS = st.sampled_from(("nobody", "meanwhile", "scan", "scan", "sweep"))
-"""Who looks at a deed: nobody, a poll that runs at the same time, or one afterwards."""
+"""Who looks at what happens: nobody, a poll that runs at the same time, or one afterwards."""
+
+AFTER_DEEDS = st.sampled_from(("nobody", "meanwhile", "scan", "scan", "sweep", "a deploy", "a deploy", "a kill"))
+"""What follows deeds: a look, or something that happens to the server with a look after it."""
 
 
 class TruthMachine(RuleBasedStateMachine):
@@ -46,6 +49,7 @@ class TruthMachine(RuleBasedStateMachine):
     figures: ClassVar[Figures]
     mutants: ClassVar[Mapping[str, Mutant]] = {}
     stops_at_a_lie: ClassVar[bool] = False
+    ends_when_caught: ClassVar[bool] = False
 
     session: Session | None = None
 
@@ -58,7 +62,7 @@ class TruthMachine(RuleBasedStateMachine):
         self.session = Session(self.name, self.folder / "session", self.figures, self.size)
         self.observer = Observer(self.session, self.mutants)
         self.people = People(self.session)
-        self.run(self._begin(self.session, chance))
+        self.run(lambda: self._begin(self.session, chance))
 
     async def _begin(self, session: Session, chance: int) -> None:
         await session.begin(session.dice(chance))
@@ -73,23 +77,23 @@ class TruthMachine(RuleBasedStateMachine):
     @rule(chance=CHANCES, look=LOOKS)
     def threads_begin(self, chance: int, look: str) -> None:
         """Some histories get another thread."""
-        self.run(self._looked_at(look, self.now.births(self.now.dice(chance), 1)))
+        self.run(lambda: self._looked_at(look, self.now.births(self.now.dice(chance), 1)))
 
     @rule(full=st.booleans())
     def somebody_polls(self, full: bool) -> None:
         """The product looks."""
-        self.run(self.observer.poll(full=full))
+        self.run(lambda: self.observer.poll(full=full))
 
     @rule(chance=CHANCES)
     def somebody_says_something(self, chance: int) -> None:
         """A waiver, an acknowledgement, an attestation, another phase."""
-        self.run(self.people.speak(self.now.dice(chance)))
+        self.run(lambda: self.people.speak(self.now.dice(chance)))
 
     @rule(full=st.booleans())
     def the_product_restarts(self, full: bool) -> None:
         """It ends and starts on its database, and looks."""
-        self.run(self.now.restart())
-        self.run(self.observer.poll(full=full))
+        self.run(lambda: self.now.restart())
+        self.run(lambda: self.observer.poll(full=full))
 
     # -- what happens to the server ------------------------------------------------------------------------------
 
@@ -97,25 +101,25 @@ class TruthMachine(RuleBasedStateMachine):
     @rule(chance=CHANCES, look=LOOKS)
     def another_revision_is_deployed(self, chance: int, look: str) -> None:
         """On the same folder; a poll may meet the restart."""
-        self.run(self._met(look, self.now.deploy_something(self.now.dice(chance))))
+        self.run(lambda: self._met(look, self.now.deploy_something(self.now.dice(chance))))
 
     @precondition(lambda self: self.now.world.restarts_later)
     @rule(look=LOOKS)
     def everything_is_put_back(self, look: str) -> None:
         """The revision that was deployed at first, again."""
-        self.run(self._met(look, self.now.put_back()))
+        self.run(lambda: self._met(look, self.now.put_back()))
 
     @precondition(lambda self: self.now.world.restarts_later and self.size.may_kill)
     @rule(look=LOOKS)
     def the_server_is_killed(self, look: str) -> None:
         """SIGKILL; a poll may be on its way."""
-        self.run(self._met(look, self.now.kill()))
+        self.run(lambda: self._met(look, self.now.kill()))
 
     @precondition(lambda self: self.now.world.restarts_later)
     @rule(full=st.booleans())
     def a_poll_finds_no_server(self, full: bool) -> None:
         """The server is stopped, somebody polls, the server starts."""
-        self.run(self.now.outage(lambda: self.observer.poll_in_vain(full=full)))
+        self.run(lambda: self.now.outage(lambda: self.observer.poll_in_vain(full=full)))
 
     # -- what must be true ---------------------------------------------------------------------------------------
 
@@ -131,10 +135,10 @@ class TruthMachine(RuleBasedStateMachine):
             return
         try:
             if not (self.stops_at_a_lie and self.figures.lies):
-                self.run(Ending(self.session, self.observer, self.people).come(self.session.dice(0)))
+                self.run(lambda: Ending(self.session, self.observer, self.people).come(self.session.dice(0)))
                 self.nothing_is_said_that_is_not_so()
         finally:
-            self.run(self.session.close())
+            self.runner.run(self.session.close())
             self.runner.close()
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -146,9 +150,20 @@ class TruthMachine(RuleBasedStateMachine):
         assert self.session is not None
         return self.session
 
-    def run(self, happens: Coroutine[Any, Any, None]) -> None:
-        """To its end, in the loop that the server's client and the product live in."""
-        self.runner.run(happens)
+    def run(self, happens: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """To its end, in the loop that the server's client and the product live in; nothing, once a broken rule was caught."""
+        if not (self.ends_when_caught and self.figures.false_drained):
+            self.runner.run(happens())
+
+    async def _followed_by(self, what: str, happens: Coroutine[Any, Any, None], chance: int) -> None:
+        is_world = what in ("a deploy", "a kill")
+        await self._looked_at("nobody" if is_world else what, happens)
+        if is_world and self.now.world.restarts_later:
+            if what == "a deploy":
+                await self.now.deploy_something(self.now.dice(chance))
+            elif self.size.may_kill:
+                await self.now.kill()
+            await self.observer.poll(full=False)
 
     async def _looked_at(self, look: str, happens: Coroutine[Any, Any, None]) -> None:
         if look == "meanwhile":
@@ -167,13 +182,13 @@ class TruthMachine(RuleBasedStateMachine):
 def _rule_of(kind: str) -> Callable[..., None]:
     """Deeds of a kind, wherever one of them can be done."""
 
-    def act(self: TruthMachine, chance: int, look: str) -> None:
-        self.run(self._looked_at(look, self.now.act(kind, self.now.dice(chance))))
+    def act(self: TruthMachine, chance: int, then: str) -> None:
+        self.run(lambda: self._followed_by(then, self.now.act(kind, self.now.dice(chance)), chance))
 
     act.__name__ = kind.replace(" ", "_")
     act.__doc__ = f"Deeds: {', '.join(KINDS[kind])}."
     made: Callable[..., None] = precondition(lambda self: bool(self.now.able(kind)))(
-        rule(chance=CHANCES, look=LOOKS)(act)
+        rule(chance=CHANCES, then=AFTER_DEEDS)(act)
     )
     return made
 
@@ -189,14 +204,17 @@ def run_session(
     *,
     mutants: Mapping[str, Mutant] | None = None,
     stops_at_a_lie: bool = False,
+    ends_when_caught: bool = False,
 ) -> None:
-    """One session: one example of the machine. Its name is its seed."""
+    """One session: one example of the machine. Its name is its seed. `stops_at_a_lie`: by an AssertionError with the steps that led
+    to it. `ends_when_caught`: nothing more happens after the first false `drained`, which is what a broken rule is for."""
     given = {
         "name": name,
         "size": size,
         "figures": figures,
         "mutants": mutants or {},
         "stops_at_a_lie": stops_at_a_lie,
+        "ends_when_caught": ends_when_caught,
     }
     machine = seed(name)(type("TruthMachine", (TruthMachine,), given))
     run_state_machine_as_test(

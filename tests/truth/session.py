@@ -20,7 +20,7 @@ from langgraph_sdk.client import LangGraphClient
 from tests.truth.births import BIRTHS, HELD, Maker
 from tests.truth.deeds import KINDS, do, possible
 from tests.truth.figures import Figures
-from tests.truth.histories import History, Size, all_drains, histories
+from tests.truth.histories import STATES, History, Size, all_drains, histories
 from tests.truth.lives import Life
 from tests.truth.product import Product
 from tests.truth.world import BEFORE, FILES, PARTS, World
@@ -62,7 +62,7 @@ class Session:
         self.histories = list(histories(self.name, self.size, dice, client, self.world))
         self.figures.histories += len(self.histories)
         self.figures.drains += len(all_drains(self.histories))
-        self.world.restarts_later = dice.random() < 0.7
+        self.world.restarts_later = dice.random() < 0.8
         self.drains_by_file = dice.random() < 0.3
         if opens_late := dice.random() < 0.8:  # threads that were there before the drain cannot leak
             await self._first_births(dice)
@@ -93,7 +93,7 @@ class Session:
     async def _first_births(self, dice: random.Random) -> None:
         """A finished thread for each drain's graph, since nobody removes anything of a graph that nobody uses; and others."""
         wanted = [
-            self._be_born(history, graph, DONE.get(graph, f"{graph}_done"), dice)
+            self._finished(history, graph, dice)
             for history in self.histories
             for graph in dict.fromkeys(watched.graph for watched in history.drains)
         ]
@@ -101,6 +101,16 @@ class Session:
             wanted += [self._be_born(history, graph, shape, dice) for _ in range(2)]
         await asyncio.gather(*wanted)
         await self.births(dice, self.size.threads)
+
+    async def fresh_traffic(self) -> None:
+        """A finished thread in the new form for each drain's graph that has no thread any more."""
+        wanted: list[Awaitable[None]] = []
+        for history in self.histories:
+            left = {life.graph for life in history.lives if not life.is_gone}
+            bare = {watched.graph for watched in history.drains if self.world.has_graph(watched.graph)} - left
+            history.maker.states = STATES["new"]
+            wanted += [self._finished(history, graph, history.maker.dice) for graph in sorted(bare)]
+        await asyncio.gather(*wanted)
 
     async def births(self, dice: random.Random, number: int) -> None:
         """So many threads begin in each history."""
@@ -116,6 +126,9 @@ class Session:
         shape = dice.choice(shapes)
         self._holding += shape in HELD
         return self._be_born(history, graph, shape, dice)
+
+    def _finished(self, history: History, graph: str, dice: random.Random) -> Awaitable[None]:
+        return self._be_born(history, graph, DONE.get(graph, f"{graph}_done"), dice)
 
     def _be_born(self, history: History, graph: str, shape: str, dice: random.Random) -> Awaitable[None]:
         maker = history.maker.rolling(random.Random(dice.random()))
