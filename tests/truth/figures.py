@@ -89,6 +89,7 @@ class Figures:
     held_back: Counter[str] = field(default_factory=Counter)
     shapes: Counter[str] = field(default_factory=Counter)
     deeds: Counter[str] = field(default_factory=Counter)
+    steps_by: Counter[str] = field(default_factory=Counter)
     said: Counter[str] = field(default_factory=Counter)
     caught: dict[str, set[str]] = field(default_factory=dict)
 
@@ -138,6 +139,7 @@ class Figures:
             ("Alarms (after a poll)", sorted(self.alarms), self.alarms),
             ("What held a drain that nothing needed, at the end", sorted(self.held_back), self.held_back),
             ("Shapes", sorted(self.shapes), self.shapes),
+            ("Steps", sorted(self.steps_by), self.steps_by),
             ("Deeds", sorted(self.deeds), self.deeds),
             ("What people said", sorted(self.said), self.said),
         ):

@@ -8,9 +8,11 @@ session takes a minute.
 from __future__ import annotations
 
 import asyncio
+import random
 import shutil
 import tempfile
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,7 +22,6 @@ from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
     invariant,
-    precondition,
     rule,
     run_state_machine_as_test,
 )
@@ -33,12 +34,13 @@ from tests.truth.observing import Observer
 from tests.truth.people import People
 from tests.truth.session import Session
 
+Deed = Coroutine[Any, Any, None]
 CHANCES = st.integers(0, 2**32 - 1)
-LOOKS = st.sampled_from(("nobody", "meanwhile", "scan", "scan", "sweep"))
-"""Who looks at what happens: nobody, a poll that runs at the same time, or one afterwards."""
-
-AFTER_DEEDS = st.sampled_from(("nobody", "meanwhile", "scan", "scan", "sweep", "a deploy", "a deploy", "a kill"))
-"""What follows deeds: a look, or something that happens to the server with a look after it."""
+NEXT = st.sampled_from(
+    ("nobody looks", "meanwhile", "scan", "scan", "sweep", "deploy", "deploy", "put back", "kill", "people", "people")
+)
+"""What follows: a look, something that happens to the server, or somebody speaks. Hypothesis leaves many rules out of each session;
+so these, which every session needs, are no rules but choices of all rules."""
 
 
 class TruthMachine(RuleBasedStateMachine):
@@ -72,54 +74,26 @@ class TruthMachine(RuleBasedStateMachine):
             await session.deploy(self.size.deploy)
             await self.observer.poll(full=False)
 
-    # -- what may happen at any time -----------------------------------------------------------------------------
+    # -- what may happen: deeds have a rule for each kind, made below ----------------------------------------------
 
-    @rule(chance=CHANCES, look=LOOKS)
-    def threads_begin(self, chance: int, look: str) -> None:
+    @rule(chance=CHANCES, then=NEXT)
+    def threads_begin(self, chance: int, then: str) -> None:
         """Some histories get another thread."""
-        self.run(lambda: self._looked_at(look, self.now.births(self.now.dice(chance), 1)))
+        self.happens("births", lambda dice: self.now.births(dice, 1), chance, then)
 
-    @rule(full=st.booleans())
-    def somebody_polls(self, full: bool) -> None:
-        """The product looks."""
-        self.run(lambda: self.observer.poll(full=full))
+    @rule(chance=CHANCES, then=NEXT)
+    def the_product_restarts(self, chance: int, then: str) -> None:
+        """It ends and starts on its database."""
+        self.happens("restart", lambda _: self.now.restart(), chance, then)
 
-    @rule(chance=CHANCES)
-    def somebody_says_something(self, chance: int) -> None:
-        """A waiver, an acknowledgement, an attestation, another phase."""
-        self.run(lambda: self.people.speak(self.now.dice(chance)))
-
-    @rule(full=st.booleans())
-    def the_product_restarts(self, full: bool) -> None:
-        """It ends and starts on its database, and looks."""
-        self.run(lambda: self.now.restart())
-        self.run(lambda: self.observer.poll(full=full))
-
-    # -- what happens to the server ------------------------------------------------------------------------------
-
-    @precondition(lambda self: self.now.world.restarts_later)
-    @rule(chance=CHANCES, look=LOOKS)
-    def another_revision_is_deployed(self, chance: int, look: str) -> None:
-        """On the same folder; a poll may meet the restart."""
-        self.run(lambda: self._met(look, self.now.deploy_something(self.now.dice(chance))))
-
-    @precondition(lambda self: self.now.world.restarts_later)
-    @rule(look=LOOKS)
-    def everything_is_put_back(self, look: str) -> None:
-        """The revision that was deployed at first, again."""
-        self.run(lambda: self._met(look, self.now.put_back()))
-
-    @precondition(lambda self: self.now.world.restarts_later and self.size.may_kill)
-    @rule(look=LOOKS)
-    def the_server_is_killed(self, look: str) -> None:
-        """SIGKILL; a poll may be on its way."""
-        self.run(lambda: self._met(look, self.now.kill()))
-
-    @precondition(lambda self: self.now.world.restarts_later)
-    @rule(full=st.booleans())
-    def a_poll_finds_no_server(self, full: bool) -> None:
+    @rule(chance=CHANCES, full=st.booleans(), then=NEXT)
+    def a_poll_finds_no_server(self, chance: int, full: bool, then: str) -> None:
         """The server is stopped, somebody polls, the server starts."""
-        self.run(lambda: self.now.outage(lambda: self.observer.poll_in_vain(full=full)))
+        if self.now.world.restarts_later:
+            in_vain = partial(self.observer.poll_in_vain, full=full)
+            self.happens("outage", lambda _: self.now.outage(in_vain), chance, "sweep")
+        else:
+            self.happens("births", lambda dice: self.now.births(dice, 1), chance, then)
 
     # -- what must be true ---------------------------------------------------------------------------------------
 
@@ -155,41 +129,49 @@ class TruthMachine(RuleBasedStateMachine):
         if not (self.ends_when_caught and self.figures.false_drained):
             self.runner.run(happens())
 
-    async def _followed_by(self, what: str, happens: Coroutine[Any, Any, None], chance: int) -> None:
-        is_world = what in ("a deploy", "a kill")
-        await self._looked_at("nobody" if is_world else what, happens)
-        if is_world and self.now.world.restarts_later:
-            if what == "a deploy":
-                await self.now.deploy_something(self.now.dice(chance))
-            elif self.size.may_kill:
-                await self.now.kill()
-            await self.observer.poll(full=False)
+    def happens(self, what: str, deed: Callable[[random.Random], Deed], chance: int, then: str) -> None:
+        """One step: a deed, and what follows it."""
+        self.figures.steps_by[what] += 1
+        self.run(lambda: self._followed(deed(self.now.dice(chance)), self.now.dice(chance + 1), then))
 
-    async def _looked_at(self, look: str, happens: Coroutine[Any, Any, None]) -> None:
-        if look == "meanwhile":
-            await asyncio.gather(happens, self.observer.poll(full=False))
+    async def _followed(self, deed: Deed, dice: random.Random, then: str) -> None:
+        if then == "meanwhile":
+            await asyncio.gather(deed, self.observer.poll(full=False))
             return
-        await happens
-        if look != "nobody":
-            await self.observer.poll(full=look == "sweep")
+        await deed
+        if then in ("deploy", "put back", "kill"):
+            await self._met(then, dice)
+        if then == "people":
+            await self.people.speak(dice)
+        if then != "nobody looks":
+            await self.observer.poll(full=then == "sweep")
 
-    async def _met(self, look: str, happens: Coroutine[Any, Any, None]) -> None:
-        if look == "meanwhile":
-            await asyncio.gather(happens, self.observer.poll_in_vain(full=True))
-        await (self._looked_at("scan", asyncio.sleep(0)) if look == "meanwhile" else self._looked_at(look, happens))
+    async def _met(self, what: str, dice: random.Random) -> None:
+        """Something that happens to the server; a poll may meet it: it fails, or has seen what was there before."""
+        session = self.now
+        if not session.world.restarts_later or (what == "kill" and not self.size.may_kill):
+            return
+        match what:
+            case "deploy":
+                happens = session.deploy_something(dice)
+            case "put back":
+                happens = session.put_back()
+            case _:
+                happens = session.kill()
+        self.figures.steps_by[what] += 1
+        polls = [self.observer.poll_in_vain(full=True)] if dice.random() < 0.4 else []
+        await asyncio.gather(happens, *polls)
 
 
 def _rule_of(kind: str) -> Callable[..., None]:
-    """Deeds of a kind, wherever one of them can be done."""
+    """Deeds of a kind; where none of them can be done, of another."""
 
     def act(self: TruthMachine, chance: int, then: str) -> None:
-        self.run(lambda: self._followed_by(then, self.now.act(kind, self.now.dice(chance)), chance))
+        self.happens(kind, lambda dice: self.now.act(kind, dice), chance, then)
 
     act.__name__ = kind.replace(" ", "_")
     act.__doc__ = f"Deeds: {', '.join(KINDS[kind])}."
-    made: Callable[..., None] = precondition(lambda self: bool(self.now.able(kind)))(
-        rule(chance=CHANCES, then=AFTER_DEEDS)(act)
-    )
+    made: Callable[..., None] = rule(chance=CHANCES, then=NEXT)(act)
     return made
 
 

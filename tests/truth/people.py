@@ -28,7 +28,12 @@ class People:
         """One thing that somebody says, of those that can be said now."""
         ways = [self.take_over, self.take_back, self.deal_with_losses, self.explain_falls, self.attest]
         ways += [] if self.session.drains_by_file else [self.close_or_open]
-        await dice.choice(ways)(dice)
+        said = self.session.figures.said
+        before = sum(said.values())
+        for way in dice.sample(ways, len(ways)):
+            await way(dice)
+            if sum(said.values()) > before:
+                return
 
     # -- threads -------------------------------------------------------------------------------------------------
 

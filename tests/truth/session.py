@@ -168,7 +168,15 @@ class Session:
         return found
 
     async def act(self, kind: str, dice: random.Random) -> None:
-        """Deeds of a kind, each with another thread, at the same time."""
+        """Deeds of a kind, each with another thread, at the same time; where none of them can be done, of another kind."""
+        kind = (
+            kind
+            if self.able(kind)
+            else next((one for one in dice.sample(list(KINDS), len(KINDS)) if self.able(one)), "")
+        )
+        if not kind:
+            await self.births(dice, 1)
+            return
         able, chosen = self.able(kind), {}
         for _ in range(dice.randint(1, self.size.at_once if kind != "deletions" else 2)):
             name = dice.choice(sorted(able))  # the rare ones as often as the others
