@@ -70,6 +70,7 @@ class Figures:
     incomplete: int = 0
     deploys: int = 0
     kills: int = 0
+    forgotten: int = 0
     restarts: int = 0
     threads: int = 0
     checks: int = 0
@@ -118,6 +119,7 @@ class Figures:
             "steps": self.steps,
             "deploys": self.deploys,
             "kills of the server": self.kills,
+            "threads of which a killed server forgot something": self.forgotten,
             "restarts of the product": self.restarts,
             "polls": self.polls,
             "of them incomplete": self.incomplete,

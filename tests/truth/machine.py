@@ -151,16 +151,13 @@ class TruthMachine(RuleBasedStateMachine):
         session = self.now
         if not session.world.restarts_later or (what == "kill" and not self.size.may_kill):
             return
-        match what:
-            case "deploy":
-                happens = session.deploy_something(dice)
-            case "put back":
-                happens = session.put_back()
-            case _:
-                happens = session.kill()
         self.figures.steps_by[what] += 1
-        polls = [self.observer.poll_in_vain(full=True)] if dice.random() < 0.4 else []
-        await asyncio.gather(happens, *polls)
+        poll = partial(self.observer.poll_in_vain, full=dice.random() < 0.7) if dice.random() < 0.5 else None
+        if what == "kill":
+            await session.kill(dice, poll)
+            return
+        happens = session.deploy_something(dice) if what == "deploy" else session.put_back()
+        await asyncio.gather(happens, *([poll()] if poll else []))
 
 
 def _rule_of(kind: str) -> Callable[..., None]:

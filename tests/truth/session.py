@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -47,7 +46,6 @@ class Session:
         self.drains_by_file = False
         self.said: list[str] = []
         self.deed_number = 0
-        self.done_at = time.time()
         self._holding = 0
         self._stack = contextlib.AsyncExitStack()
 
@@ -145,7 +143,6 @@ class Session:
         self._touch(life)
         history.lives.append(life)
         self.figures.steps += 1
-        self.done_at = time.time()
         history.note_needs()
 
     def _touch(self, life: Life) -> None:
@@ -169,11 +166,8 @@ class Session:
 
     async def act(self, kind: str, dice: random.Random) -> None:
         """Deeds of a kind, each with another thread, at the same time; where none of them can be done, of another kind."""
-        kind = (
-            kind
-            if self.able(kind)
-            else next((one for one in dice.sample(list(KINDS), len(KINDS)) if self.able(one)), "")
-        )
+        kinds = [kind, *dice.sample(list(KINDS), len(KINDS))]
+        kind = next((one for one in kinds if self.able(one)), "")
         if not kind:
             await self.births(dice, 1)
             return
@@ -194,7 +188,6 @@ class Session:
         self._touch(life)
         self.figures.steps += 1
         self.figures.deeds[name] += 1
-        self.done_at = time.time()
         history.note_needs()
         if made is not None:
             self._add(history, made)
@@ -224,10 +217,24 @@ class Session:
         if back:
             await self.deploy(back)
 
-    async def kill(self) -> None:
-        """The server is killed and comes back."""
+    async def kill(self, dice: random.Random, meanwhile: Callable[[], Awaitable[None]] | None = None) -> None:
+        """The server is killed and comes back. Of a thread that it has forgotten something of, nothing is claimed any more."""
         self.say("kill")
-        await self.world.kill(all_done_at=self.done_at)
+        await self._let_go()
+        before = await self._stored()
+        await self.world.kill(meanwhile() if meanwhile is not None else None, after=dice.random() * 2)
+        after = await self._stored()
+        for history, life in self.lives:
+            if not life.is_held and before.get(life.thread_id) != after.get(life.thread_id):
+                history.lives.remove(life)
+                self.figures.forgotten += 1
+
+    async def _stored(self) -> dict[str, Any]:
+        """What the server's store has of each thread."""
+        ids = [life.thread_id for _, life in self.lives if not life.is_gone]
+        client = self.histories[0].maker.client
+        found = await asyncio.gather(*(client.http.get(f"/threads/{thread_id}/storage") for thread_id in ids))
+        return dict(zip(ids, found, strict=True))
 
     async def outage(self, meanwhile: Callable[[], Awaitable[Any]]) -> None:
         """The server is away for a while."""
