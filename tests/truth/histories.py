@@ -42,8 +42,8 @@ class Size:
 
     histories: int = 10
     threads: int = 4
-    steps: int = 20
-    at_once: int = 8
+    steps: int = 18
+    at_once: int = 6
     may_kill: bool = True
     deploy: Mapping[str, str] = field(default_factory=dict)
     first: tuple[tuple[str, Mapping[str, Any], str], ...] = ()

@@ -161,14 +161,14 @@ class TruthMachine(RuleBasedStateMachine):
 
 
 def _rule_of(kind: str) -> Callable[..., None]:
-    """Deeds of a kind; where none of them can be done, of another."""
+    """Deeds of a kind, and of another one; where none of them can be done, of a third."""
 
-    def act(self: TruthMachine, chance: int, then: str) -> None:
-        self.happens(kind, lambda dice: self.now.act(kind, dice), chance, then)
+    def act(self: TruthMachine, chance: int, also: str, then: str) -> None:
+        self.happens(kind, lambda dice: self.now.act((kind, also), dice), chance, then)
 
     act.__name__ = kind.replace(" ", "_")
     act.__doc__ = f"Deeds: {', '.join(KINDS[kind])}."
-    made: Callable[..., None] = rule(chance=CHANCES, then=NEXT)(act)
+    made: Callable[..., None] = rule(chance=CHANCES, also=st.sampled_from(sorted(KINDS)), then=NEXT)(act)
     return made
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -164,13 +164,15 @@ class Session:
                 found.setdefault(name, []).append((history, life))
         return found
 
-    async def act(self, kind: str, dice: random.Random) -> None:
-        """Deeds of a kind, each with another thread, at the same time; where none of them can be done, of another kind."""
-        kinds = [kind, *dice.sample(list(KINDS), len(KINDS))]
-        kind = next((one for one in kinds if self.able(one)), "")
-        if not kind:
-            await self.births(dice, 1)
-            return
+    async def act(self, kinds: Sequence[str], dice: random.Random) -> None:
+        """Deeds of these kinds, one kind after the other; where none of a kind can be done, of another one."""
+        for kind in kinds:
+            others = [kind, *dice.sample(list(KINDS), len(KINDS))]
+            possible_kind = next((one for one in others if self.able(one)), None)
+            await (self._act(possible_kind, dice) if possible_kind else self.births(dice, 1))
+
+    async def _act(self, kind: str, dice: random.Random) -> None:
+        """Deeds of a kind, each with another thread, at the same time."""
         able, chosen = self.able(kind), {}
         for _ in range(dice.randint(1, self.size.at_once if kind != "deletions" else 2)):
             name = dice.choice(sorted(able))  # the rare ones as often as the others
