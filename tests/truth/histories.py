@@ -84,7 +84,9 @@ def histories(
         name = f"{session}-{number}"
         maker = Maker(name, client, world, random.Random(name), STATES["new" if dice.random() < 0.4 else "mixed"])
         graphs = tuple(dict.fromkeys(["support"] * (dice.random() < 0.5) + dice.sample(GRAPHS, 2)))[:2]
-        candidates = [(graph, more) for graph in graphs for more in CANDIDATES[graph]]
+        candidates: list[tuple[str, Mapping[str, Any]]] = [
+            (graph, more) for graph in graphs for more in CANDIDATES[graph]
+        ]
         chosen = dice.sample(candidates, min(2, len(candidates)))
         if number < len(size.first):
             graph, target, _ = size.first[number]

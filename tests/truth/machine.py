@@ -61,10 +61,10 @@ class TruthMachine(RuleBasedStateMachine):
         assume(chance)  # the simplest example of all is the same rule again and again
         self.folder = Path(tempfile.mkdtemp(prefix="truth-"))
         self.runner = asyncio.Runner()
-        self.session = Session(self.name, self.folder / "session", self.figures, self.size)
-        self.observer = Observer(self.session, self.mutants)
-        self.people = People(self.session)
-        self.run(lambda: self._begin(self.session, chance))
+        session = self.session = Session(self.name, self.folder / "session", self.figures, self.size)
+        self.observer = Observer(session, self.mutants)
+        self.people = People(session)
+        self.run(lambda: self._begin(session, chance))
 
     async def _begin(self, session: Session, chance: int) -> None:
         await session.begin(session.dice(chance))
@@ -105,14 +105,15 @@ class TruthMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """People finish what is left; then the server ends."""
-        if self.session is None:
+        session = self.session
+        if session is None:
             return
         try:
             if not (self.stops_at_a_lie and self.figures.lies):
-                self.run(lambda: Ending(self.session, self.observer, self.people).come(self.session.dice(0)))
+                self.run(lambda: Ending(session, self.observer, self.people).come(session.dice(0)))
                 self.nothing_is_said_that_is_not_so()
         finally:
-            self.runner.run(self.session.close())
+            self.runner.run(session.close())
             self.runner.close()
             shutil.rmtree(self.folder, ignore_errors=True)
 

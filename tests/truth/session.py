@@ -173,7 +173,8 @@ class Session:
 
     async def _act(self, kind: str, dice: random.Random) -> None:
         """Deeds of a kind, each with another thread, at the same time."""
-        able, chosen = self.able(kind), {}
+        able = self.able(kind)
+        chosen: dict[str, tuple[str, History, Life, random.Random]] = {}
         for _ in range(dice.randint(1, self.size.at_once if kind != "deletions" else 2)):
             name = dice.choice(sorted(able))  # the rare ones as often as the others
             history, life = dice.choice(able[name])
