@@ -41,8 +41,8 @@ class Size:
     deployed before anything else happens. `first`: graph, target and shape of each of the first histories."""
 
     histories: int = 10
-    threads: int = 4
-    steps: int = 18
+    threads: int = 5
+    steps: int = 12
     at_once: int = 6
     may_kill: bool = True
     deploy: Mapping[str, str] = field(default_factory=dict)
@@ -79,20 +79,21 @@ Mutant = Callable[[], AbstractContextManager[None]]
 def histories(
     session: str, size: Size, dice: random.Random, client: LangGraphClient, world: World
 ) -> Iterator[History]:
-    """The histories of a session, without their threads."""
-    for number in range(size.histories):
+    """The histories of a session, without their threads. The targets are dealt out, so that a session has many of them."""
+    deck = [(graph, more) for graph, targets in CANDIDATES.items() for more in targets]
+    for number, (graph, target) in enumerate(dice.sample(deck, size.histories)):
         name = f"{session}-{number}"
-        maker = Maker(name, client, world, random.Random(name), STATES["new" if dice.random() < 0.4 else "mixed"])
-        graphs = tuple(dict.fromkeys(["support"] * (dice.random() < 0.5) + dice.sample(GRAPHS, 2)))[:2]
-        candidates: list[tuple[str, Mapping[str, Any]]] = [
-            (graph, more) for graph in graphs for more in CANDIDATES[graph]
-        ]
-        chosen = dice.sample(candidates, min(2, len(candidates)))
+        other = dice.choice(("support", *GRAPHS))
+        chosen: list[tuple[str, Mapping[str, Any]]] = [(graph, target), (other, dice.choice(CANDIDATES[other]))]
         if number < len(size.first):
             graph, target, _ = size.first[number]
-            graphs, chosen = (graph,), [(graph, target)]
-        drains = [Watched(name, graph, policy=_policy(dice), **more) for graph, more in chosen]
-        yield History(name, maker, drains, graphs)
+            chosen = [(graph, target)]
+        states = STATES["mixed" if dice.random() < 0.4 or any(more.get("fields") for _, more in chosen) else "new"]
+        maker = Maker(name, client, world, random.Random(name), states)
+        drains = {
+            drain.name: drain for drain in (Watched(name, one, policy=_policy(dice), **more) for one, more in chosen)
+        }
+        yield History(name, maker, list(drains.values()), tuple(dict.fromkeys(one for one, _ in chosen)))
 
 
 def all_drains(histories: Sequence[History]) -> list[tuple[History, Watched]]:

@@ -36,6 +36,9 @@ from tests.truth.session import Session
 
 Deed = Coroutine[Any, Any, None]
 CHANCES = st.integers(0, 2**32 - 1)
+OTHERS = st.lists(st.sampled_from(sorted(KINDS)), min_size=2, max_size=2)
+"""Kinds of deeds that are done in the same step."""
+
 NEXT = st.sampled_from(
     ("nobody looks", "meanwhile", "scan", "scan", "sweep", "deploy", "deploy", "put back", "kill", "people", "people")
 )
@@ -162,14 +165,14 @@ class TruthMachine(RuleBasedStateMachine):
 
 
 def _rule_of(kind: str) -> Callable[..., None]:
-    """Deeds of a kind, and of another one; where none of them can be done, of a third."""
+    """Deeds of a kind, and of two others; where none of a kind can be done, of yet another."""
 
-    def act(self: TruthMachine, chance: int, also: str, then: str) -> None:
-        self.happens(kind, lambda dice: self.now.act((kind, also), dice), chance, then)
+    def act(self: TruthMachine, chance: int, also: list[str], then: str) -> None:
+        self.happens(kind, lambda dice: self.now.act((kind, *also), dice), chance, then)
 
     act.__name__ = kind.replace(" ", "_")
     act.__doc__ = f"Deeds: {', '.join(KINDS[kind])}."
-    made: Callable[..., None] = rule(chance=CHANCES, also=st.sampled_from(sorted(KINDS)), then=NEXT)(act)
+    made: Callable[..., None] = rule(chance=CHANCES, also=OTHERS, then=NEXT)(act)
     return made
 
 

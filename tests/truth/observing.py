@@ -76,7 +76,7 @@ class Observer:
 
     async def _ask_for_fresh_evidence(self, began: int) -> None:
         """Before a poll, somebody asks for evidence that is a second old: what is older proves nothing."""
-        for watched in self.drains[:2]:
+        for watched in self.drains[:1]:
             answer = await self.session.product.gate(watched.name, max_age="1s")
             checks.count(answer, self.figures)
             known = [life for life in self._untouched(began) if life.is_known]

@@ -207,12 +207,13 @@ class Session:
             life.was_deployed(self.world.has)
 
     async def deploy_something(self, dice: random.Random) -> None:
-        """Another revision of one part, of one that the histories use if there is any."""
-        used = {FILES[graph] for history in self.histories for graph in history.graphs}
+        """Another revision of some parts, of those that the histories use."""
+        used = {FILES[graph] for history in self.histories for graph in history.graphs} & set(PARTS)
         used |= {"langgraph.json"} if any("dropped" in history.graphs for history in self.histories) else set()
-        part = dice.choice(sorted(used & set(PARTS)) or sorted(PARTS))
-        others = [choice for choice in PARTS[part] if choice != self.world.parts[part]]
-        await self.deploy({part: dice.choice(others)})
+        chosen = dice.sample(sorted(used), min(len(used), dice.randint(1, 3))) or ["support.py"]
+        await self.deploy(
+            {part: dice.choice([one for one in PARTS[part] if one != self.world.parts[part]]) for part in chosen}
+        )
 
     async def put_back(self) -> None:
         """What was deployed at first, again."""

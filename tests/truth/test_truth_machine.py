@@ -20,7 +20,7 @@ SEED = "suite-1"
 SHORT = Size(
     histories=5,
     threads=3,
-    steps=10,
+    steps=6,
     may_kill=False,
     first=(
         ("half_step", {"nodes": ("t",)}, "half_step_waiting"),
