@@ -73,6 +73,7 @@ class History:
         return bool(life.at or life.is_busy or unclear or by_field)
 
 
+Chosen = tuple[str, Mapping[str, Any]]
 Mutant = Callable[[], AbstractContextManager[None]]
 
 
@@ -80,20 +81,18 @@ def histories(
     session: str, size: Size, dice: random.Random, client: LangGraphClient, world: World
 ) -> Iterator[History]:
     """The histories of a session, without their threads. The targets are dealt out, so that a session has many of them."""
-    deck = [(graph, more) for graph, targets in CANDIDATES.items() for more in targets]
-    for number, (graph, target) in enumerate(dice.sample(deck, size.histories)):
+    deck: list[Chosen] = [(graph, more) for graph, targets in CANDIDATES.items() for more in targets]
+    for number, dealt in enumerate(dice.sample(deck, size.histories)):
         name = f"{session}-{number}"
         other = dice.choice(("support", *GRAPHS))
-        chosen: list[tuple[str, Mapping[str, Any]]] = [(graph, target), (other, dice.choice(CANDIDATES[other]))]
+        chosen = [dealt, (other, dice.choice(CANDIDATES[other]))]
         if number < len(size.first):
-            graph, target, _ = size.first[number]
-            chosen = [(graph, target)]
-        states = STATES["mixed" if dice.random() < 0.4 or any(more.get("fields") for _, more in chosen) else "new"]
-        maker = Maker(name, client, world, random.Random(name), states)
-        drains = {
-            drain.name: drain for drain in (Watched(name, one, policy=_policy(dice), **more) for one, more in chosen)
-        }
-        yield History(name, maker, list(drains.values()), tuple(dict.fromkeys(one for one, _ in chosen)))
+            chosen = [size.first[number][:2]]
+        is_mixed = dice.random() < 0.4 or any(more.get("fields") for _, more in chosen)
+        maker = Maker(name, client, world, random.Random(name), STATES["mixed" if is_mixed else "new"])
+        drains = [Watched(name, graph, policy=_policy(dice), **more) for graph, more in chosen]
+        by_name = {drain.name: drain for drain in drains}
+        yield History(name, maker, list(by_name.values()), tuple(dict.fromkeys(graph for graph, _ in chosen)))
 
 
 def all_drains(histories: Sequence[History]) -> list[tuple[History, Watched]]:
