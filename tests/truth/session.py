@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ class Session:
         self.said: list[str] = []
         self.deed_number = 0
         self._holding = 0
+        self._chosen: Counter[str] = Counter()
         self._stack = contextlib.AsyncExitStack()
 
     def dice(self, chance: int) -> random.Random:
@@ -60,7 +62,7 @@ class Session:
         self.histories = list(histories(self.name, self.size, dice, client, self.world))
         self.figures.histories += len(self.histories)
         self.figures.drains += len(all_drains(self.histories))
-        self.world.restarts_later = dice.random() < 0.8
+        self.world.restarts_later = dice.random() < 0.9
         self.drains_by_file = dice.random() < 0.3
         if opens_late := dice.random() < 0.8:  # threads that were there before the drain cannot leak
             await self._first_births(dice)
@@ -121,9 +123,16 @@ class Session:
             return None
         graph = dice.choice(graphs)
         shapes = [shape for shape in BIRTHS[graph] if shape not in HELD or self._holding < MOST_HELD]
-        shape = dice.choice(shapes)
+        shape = self._rarest(shapes, dice)
         self._holding += shape in HELD
         return self._be_born(history, graph, shape, dice)
+
+    def _rarest(self, names: Iterable[str], dice: random.Random) -> str:
+        """What this session has chosen least often yet, so that it has something of everything."""
+        among = sorted(names)
+        chosen = min(dice.sample(among, len(among)), key=lambda name: self._chosen[name])
+        self._chosen[chosen] += 1
+        return chosen
 
     def _finished(self, history: History, graph: str, dice: random.Random) -> Awaitable[None]:
         return self._be_born(history, graph, DONE.get(graph, f"{graph}_done"), dice)
@@ -176,7 +185,7 @@ class Session:
         able = self.able(kind)
         chosen: dict[str, tuple[str, History, Life, random.Random]] = {}
         for _ in range(dice.randint(1, self.size.at_once if kind != "deletions" else 2)):
-            name = dice.choice(sorted(able))  # the rare ones as often as the others
+            name = self._rarest(able, dice)
             history, life = dice.choice(able[name])
             chosen.setdefault(life.thread_id, (name, history, life, random.Random(dice.random())))
         await asyncio.gather(*(self.do(*one) for one in chosen.values()))
