@@ -100,6 +100,14 @@ class MustAct:
 
 
 @dataclass(frozen=True, slots=True)
+class MustActFor:
+    """Threads that block and have one value of an allow-listed metadata key; None: they lack the key, or hold no plain value."""
+
+    value: str | None
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The verdict of one drain now, with everything it stands on. ``headline`` and ``next_step`` are for a person."""
 

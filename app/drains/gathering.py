@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import ColumnElement, and_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.drains.answers import MustAct, OldestBlocker
+from app.drains.answers import MustAct, MustActFor, OldestBlocker
 from app.drains.beside import count_untraced, gather_index, gather_traces
 from app.drains.deployed import deployed_targets
 from app.drains.dispositions import Disposition
@@ -22,6 +22,7 @@ from app.inventory.freshness import read_polls, threads_source
 from app.inventory.views import Alarm, Said
 from app.settings import DeploymentSettings
 
+MOST_GROUPS = 20
 ALARMS_THAT_WITHHOLD = ("mass_disappearance", "canary_missing")
 
 
@@ -165,11 +166,25 @@ async def _oldest(connection: AsyncConnection, look: Look) -> OldestBlocker | No
     return OldestBlocker(rows[0].thread_id, look.standings[oldest.key].overall.disposition.value, rows[0].since)
 
 
+async def must_act_by(connection: AsyncConnection, look: Look) -> dict[str, tuple[MustActFor, ...]]:
+    """Threads that block, grouped by each metadata key that the deployment keeps and that tells them apart."""
+    keys = [key for key, standing in look.standings.items() if blocks(standing)]
+    found = {}
+    for name in look.deployment.metadata_keys if keys else ():
+        if name not in look.spec.metadata:
+            groups = await subjects.count_by_metadata(
+                connection, look.deployment_id, look.of(keys), key=name, limit=MOST_GROUPS
+            )
+            if any(value is not None for value, _ in groups):
+                found[name] = tuple(MustActFor(value, count) for value, count in groups)
+    return found
+
+
 async def _must_act(connection: AsyncConnection, look: Look, names: Mapping[str, str]) -> tuple[MustAct, ...]:
     keys = [key for key, standing in look.standings.items() if blocks(standing)]
     if not keys:
         return ()
-    found = await subjects.count_by_assistant(connection, look.deployment_id, look.of(keys), limit=20)
+    found = await subjects.count_by_assistant(connection, look.deployment_id, look.of(keys), limit=MOST_GROUPS)
     return tuple(MustAct(assistant, names.get(assistant or ""), count) for assistant, count in found)
 
 

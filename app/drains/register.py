@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.drains.answers import Answer, Verdict
+from app.drains.answers import Answer, MustActFor, Verdict
 from app.drains.criteria import checked, settings_of, spec_of
 from app.drains.service import Drains
 from app.drains.spec import DrainSpec, from_json, to_json
@@ -62,7 +62,8 @@ class Written:
 class DrainDetail(Answer):
     """A drain's answer, with what it asks for and the attestations that count now; ``waivers`` has what else was said.
 
-    ``settings``: the drain as one would write it. ``versions``: how many versions its criteria had.
+    ``settings``: the drain as one would write it. ``versions``: how many versions its criteria had. ``must_act_by``: the
+    threads that block, by the value of each metadata key of the settings that the drain does not select by.
     """
 
     settings: DrainSettings
@@ -70,6 +71,7 @@ class DrainDetail(Answer):
     closed_at: datetime | None
     versions: int
     attested: tuple[Said, ...]
+    must_act_by: Mapping[str, tuple[MustActFor, ...]]
 
 
 class Register:
@@ -256,6 +258,7 @@ class Register:
     async def detail(self, name: str, *, now: datetime) -> DrainDetail:
         """A drain's answer with what it asks for, and what people said about it. Raises ``NotFound``."""
         answer = await self._drains.answer(name, now=now)
+        must_act_by = await self._drains.must_act_by(name, now=now)
         async with self._store.database.read() as connection:
             row = await self._row(connection, name)
             version = row.criteria_version
@@ -266,6 +269,7 @@ class Register:
                 closed_at=row.closed_at,
                 versions=len(await register.list_versions(connection, row.id)),
                 attested=await register.active_attestations(connection, row.id, criteria_version=version, now=now),
+                must_act_by=must_act_by,
             )
 
     async def deployment_of(self, name: str) -> str | None:

@@ -1,16 +1,16 @@
 """Drains and the inventory together: answer, list threads, move on after a poll. ``register.py`` makes and changes drains."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, false
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.drains.answers import Answer, BlockingThread, Verdict
+from app.drains.answers import Answer, BlockingThread, MustActFor, Verdict
 from app.drains.burndown import BurnDown
 from app.drains.dispositions import THREAD_REASONS, Disposition, Standing
-from app.drains.gathering import gather_evidence
+from app.drains.gathering import gather_evidence, must_act_by
 from app.drains.going import read_burndown
 from app.drains.looking import Look, take_look
 from app.drains.needs import GreenNeed, green_need
@@ -42,6 +42,12 @@ class Drains:
         async with self._store.database.read() as connection:
             look = await self._look(connection, await self._row(connection, name), now, max_age=max_age)
             return decide(await gather_evidence(connection, look, max_age=max_age), now)
+
+    async def must_act_by(self, name: str, *, now: datetime) -> Mapping[str, tuple[MustActFor, ...]]:
+        """Threads that block, by the value of each metadata key that tells them apart; of each key the 20 most. Raises
+        ``NotFound``."""
+        async with self._store.database.read() as connection:
+            return await must_act_by(connection, await self._look(connection, await self._row(connection, name), now))
 
     async def answers(self, *, now: datetime) -> tuple[Answer, ...]:
         """The verdicts of all drains now, what blocks first."""

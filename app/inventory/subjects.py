@@ -215,6 +215,21 @@ async def count_by_assistant(
     return [(row.assistant_id, row.n) for row in await connection.execute(query)]
 
 
+async def count_by_metadata(
+    connection: AsyncConnection, deployment_id: int, where: ColumnElement[bool], *, key: str, limit: int
+) -> list[tuple[str | None, int]]:
+    """Threads by the value of a metadata key, most first."""
+    value = _thread.c.metadata[key].as_string().label("value")
+    query = (
+        select(value, func.count().label("n"))
+        .where(_thread.c.deployment_id == deployment_id, where)
+        .group_by(value)
+        .order_by(func.count().desc(), value)
+        .limit(limit)
+    )
+    return [(None if row.value is None else str(row.value), row.n) for row in await connection.execute(query)]
+
+
 def has_completed(nodes: Collection[str]) -> ColumnElement[bool]:
     """Threads that were seen pending at one of these nodes, or below, and went on when it was done."""
     leaf = tables.observation

@@ -52,6 +52,7 @@ class Thread:
     runs: list[dict[str, Any]] = field(default_factory=list)
     channels: set[str] = field(default_factory=lambda: {"note", "branch:to:intake", "branch:to:finish"})
     ran: bool = True
+    metadata: dict[str, Any] = field(default_factory=dict)
 
     def row(self) -> dict[str, Any]:
         return {
@@ -63,6 +64,7 @@ class Thread:
                 "graph_id": self.graph,
                 "assistant_id": "a-" + self.graph if self.graph else None,
                 "customer": CANARY,
+                **self.metadata,
             },
             "status": self.status,
             "values": self.values,

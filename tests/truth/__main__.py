@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import contextlib
-import shutil
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 from tests.truth.figures import Figures
-from tests.truth.machine import Size, run_session
+from tests.truth.histories import Size
+from tests.truth.machine import run_session
 from tests.truth.mutants import LIVED, WHERE_IT_SHOWS
 
 
@@ -30,7 +27,8 @@ def main() -> int:
     figures, began, number = Figures(), time.monotonic(), asked.session
     with LIVED[asked.mutate]() if asked.mutate else contextlib.nullcontext():
         while figures.histories < asked.histories and not _is_over(began, asked.minutes):
-            _session(f"{asked.seed}.{number}", figures, WHERE_IT_SHOWS.get(asked.mutate, Size()))
+            size = WHERE_IT_SHOWS.get(asked.mutate, Size())
+            run_session(f"{asked.seed}.{number}", figures, size, ends_when_caught=asked.mutate is not None)
             number += 1
             _tell(began, figures)
     sys.stdout.write(
@@ -45,20 +43,14 @@ def main() -> int:
     return 1 if figures.lies else 0
 
 
-def _session(seed: str, figures: Figures, size: Size) -> None:
-    folder = Path(tempfile.mkdtemp(prefix="truth-"))
-    try:
-        asyncio.run(run_session(seed, folder / "session", figures, size))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def _tell(began: float, figures: Figures) -> None:
     said = (
         f"{figures.histories} histories, {figures.steps} steps, {figures.polls} polls, "
         f"{len(figures.histories_drained)} drained, {figures.false_drained} false drained, {len(figures.lies)} lies"
     )
-    sys.stderr.write(f"{time.monotonic() - began:7.0f} s  {said}\n")
+    sys.stderr.write(
+        f"{time.monotonic() - began:7.0f} s  {said}\n           never seen: {', '.join(figures.never_seen())}\n"
+    )
 
 
 def _is_over(began: float, minutes: float | None) -> bool:

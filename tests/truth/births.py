@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from langgraph_sdk.client import LangGraphClient
@@ -26,6 +26,10 @@ class Maker:
     dice: random.Random
     states: tuple[Mapping[str, object], ...]
     held: list[Life] = field(default_factory=list)
+
+    def rolling(self, dice: random.Random) -> Maker:
+        """The same with other dice: what happens at the same time must not take each other's chances."""
+        return replace(self, dice=dice)
 
     @property
     def bench(self) -> Bench:
@@ -229,6 +233,7 @@ async def refused(maker: Maker) -> Life:
     """Finished; a later run was refused."""
     life = await maker.support("refused", "finish")
     await maker.bench.run(life.thread_id, "support", input=None, config={"recursion_limit": 0})
+    life.was_refused = True
     return life
 
 

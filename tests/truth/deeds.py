@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from tests.truth.births import A_DAY, BIRTHS, Maker
-from tests.truth.lives import Life
+from tests.truth.lives import COUNT, NEW, OLD, VERSION, Life
 
 Deed = Callable[[Maker, Life], Awaitable[Life | None]]
 May = Callable[[Maker, Life], bool]
 DEEDS: dict[str, tuple[May, Deed]] = {}
+KINDS: dict[str, list[str]] = {}
+"""Deeds of a kind are done at once, with different threads."""
 
 CAN_BE_COPIED = frozenset(
     {"support", "functional", "freeform", "fan_out", "beside", "half_step", "goto", "join", "deferred"}
@@ -22,11 +24,12 @@ STAYS_PENDING = frozenset({"support", "fan_out"})
 """Graphs in which a run that finds nothing of its own to do writes nothing: the wait comes back with the node."""
 
 
-def deed(may: May) -> Callable[[Deed], Deed]:
+def deed(kind: str, may: May) -> Callable[[Deed], Deed]:
     """Register something that can be done with a thread where `may` says so. It answers with a new thread, if it made one."""
 
     def register(act: Deed) -> Deed:
         DEEDS[act.__name__] = (may, act)
+        KINDS.setdefault(kind, []).append(act.__name__)
         return act
 
     return register
@@ -89,7 +92,7 @@ def _may_throw_away(maker: Maker, life: Life) -> bool:
     return _none_there(maker, life)
 
 
-@deed(_may_answer)
+@deed("answers", _may_answer)
 async def answer(maker: Maker, life: Life) -> None:
     """Somebody answers all questions; under a graph without the node the answers are lost."""
     gone = [leaf for leaf in life.at if not maker.world.has(life.graph, leaf)]
@@ -113,7 +116,8 @@ async def answer(maker: Maker, life: Life) -> None:
 
 
 @deed(
-    lambda maker, life: life.asks and life.graph == "support" and _is_at_home(maker, life) and _all_there(maker, life)
+    "answers",
+    lambda maker, life: life.asks and life.graph == "support" and _is_at_home(maker, life) and _all_there(maker, life),
 )
 async def answer_and_write_at_the_end(maker: Maker, life: Life) -> None:
     """Somebody answers, and the run writes nothing until it ends."""
@@ -127,9 +131,10 @@ async def answer_and_write_at_the_end(maker: Maker, life: Life) -> None:
 
 
 @deed(
+    "answers",
     lambda maker, life: (
         _may_answer(maker, life) and life.graph == "fan_out" and len(life.at) > 1 and _all_there(maker, life)
-    )
+    ),
 )
 async def answer_one_of_several(maker: Maker, life: Life) -> None:
     """One of the parallel questions is answered."""
@@ -139,9 +144,10 @@ async def answer_one_of_several(maker: Maker, life: Life) -> None:
 
 
 @deed(
+    "answers",
     lambda maker, life: (
         not life.asks and bool(life.at) and not life.lost and _is_at_home(maker, life) and _can_continue(maker, life)
-    )
+    ),
 )
 async def go_on(maker: Maker, life: Life) -> None:
     """A run without an input: what is pending runs."""
@@ -175,10 +181,19 @@ def _may_take_input(maker: Maker, life: Life) -> bool:
     return _is_at_home(maker, life) and life.graph in BIRTHS and life.graph not in ("strict", "functional", "dropped")
 
 
-@deed(_may_take_input)
+@deed("other ways", _may_take_input)
 async def new_input(maker: Maker, life: Life) -> None:
     """Something else is asked of the thread: what was pending is dropped."""
-    finishes = life.graph == "support" and maker.dice.random() < 0.5
+    await _asked_anew(maker, life, finishes=False)
+
+
+@deed("other ways", lambda maker, life: _may_take_input(maker, life) and life.graph == "support")
+async def finish_by_input(maker: Maker, life: Life) -> None:
+    """Something else is asked that is done at once: what was pending is dropped."""
+    await _asked_anew(maker, life, finishes=True)
+
+
+async def _asked_anew(maker: Maker, life: Life, *, finishes: bool) -> None:
     gone = {leaf for leaf in life.at if not maker.world.has(life.graph, leaf)}
     if life.graph in WAIT_BESIDE or life.graph in ("remembering", "beside", "fan_out"):
         life.unsure |= gone
@@ -192,7 +207,7 @@ async def new_input(maker: Maker, life: Life) -> None:
         state["fail"] = False
     await maker.bench.run(life.thread_id, life.graph, input=state)
     _wrote(maker, life)
-    life.twice = False
+    life.twice = life.was_refused = False
     if finishes:
         life.is_settled()
     else:
@@ -216,6 +231,7 @@ def _asks_anew(maker: Maker, life: Life) -> None:
 
 
 @deed(
+    "other ways",
     lambda maker, life: (
         life.graph == "support"
         and life.asks
@@ -224,7 +240,7 @@ def _asks_anew(maker: Maker, life: Life) -> None:
         and _all_there(maker, life)
         and not life.twice
         and not life.lost
-    )
+    ),
 )
 async def update_a_field(maker: Maker, life: Life) -> None:
     """A field is changed: the same node is pending, without its question."""
@@ -233,14 +249,33 @@ async def update_a_field(maker: Maker, life: Life) -> None:
     life.waits(*life.at)
 
 
+def _may_migrate(maker: Maker, life: Life) -> bool:
+    rests = not life.at and not life.outdated and not life.lost and _is_at_home(maker, life)
+    known = life.graph == "support" and life.holds is not None and not life.run_deleted
+    return rests and known and all(maker.world.declares(name) for name in life.holds or ())
+
+
+@deed("other ways", _may_migrate)
+async def migrate(maker: Maker, life: Life) -> None:
+    """Somebody writes the new form of a finished thread's fields beside the old one."""
+    holds = dict(life.holds or {})
+    new: dict[str, object] = {VERSION: 2, COUNT: 1} if COUNT in holds else {VERSION: 2}
+    if OLD in holds:
+        new[NEW] = holds[OLD]
+    await maker.client.threads.update_state(life.thread_id, new, as_node="notify")
+    life.keeps(holds | new)
+    life.finishing_run = False
+
+
 @deed(
+    "other ways",
     lambda maker, life: (
         life.graph == "support"
         and life.at == ("await_approval",)
         and _is_at_home(maker, life)
         and _all_there(maker, life)
         and not life.lost
-    )
+    ),
 )
 async def answer_by_update(maker: Maker, life: Life) -> None:
     """Somebody answers for the node with update_state(as_node=…)."""
@@ -251,13 +286,14 @@ async def answer_by_update(maker: Maker, life: Life) -> None:
 
 
 @deed(
+    "checkpoints",
     lambda maker, life: (
         life.graph == "support"
         and _is_at_home(maker, life)
         and life.asks
         and life.at == ("await_approval",)
         and _all_there(maker, life)
-    )
+    ),
 )
 async def travel_in_time(maker: Maker, life: Life) -> None:
     """Forked from before the question, and finished on the other branch."""
@@ -272,13 +308,14 @@ async def travel_in_time(maker: Maker, life: Life) -> None:
 
 
 @deed(
+    "another graph",
     lambda maker, life: (
         life.graph == "support"
         and _is_at_home(maker, life)
         and life.asks
         and life.at == ("await_approval",)
         and not life.twice
-    )
+    ),
 )
 async def answer_under_another_graph(maker: Maker, life: Life) -> None:
     """The answer goes to `nested`, which has no such node: nothing is written, and no view shows what is pending."""
@@ -290,13 +327,14 @@ async def answer_under_another_graph(maker: Maker, life: Life) -> None:
 
 
 @deed(
+    "another graph",
     lambda maker, life: (
         life.graph == "support"
         and life.row_graph == "nested"
         and _rests(maker, life)
         and _all_there(maker, life)
         and life.at == ("await_approval",)
-    )
+    ),
 )
 async def go_on_at_home(maker: Maker, life: Life) -> None:
     """A run under its own graph takes the answer that another graph was given, and goes on."""
@@ -306,7 +344,7 @@ async def go_on_at_home(maker: Maker, life: Life) -> None:
     life.is_settled()
 
 
-@deed(lambda maker, life: life.graph == "support" and _is_at_home(maker, life) and not life.lost)
+@deed("another graph", lambda maker, life: life.graph == "support" and _is_at_home(maker, life) and not life.lost)
 async def new_input_under_another_graph(maker: Maker, life: Life) -> None:
     """A new input under `nested` takes the place of whatever was pending."""
     life.unsure |= {leaf for leaf in life.at if not maker.world.has("support", leaf)}
@@ -318,7 +356,7 @@ async def new_input_under_another_graph(maker: Maker, life: Life) -> None:
     life.waits(maker.world.named("nested", "desk/sub_wait") or "", asks=True)
 
 
-@deed(lambda maker, life: life.finishing_run and _is_at_home(maker, life) and not life.at)
+@deed("checkpoints", lambda maker, life: life.finishing_run and _is_at_home(maker, life) and not life.at)
 async def delete_the_run_that_finished_it(maker: Maker, life: Life) -> None:
     """Checkpoints go, the result of the node that had asked stays: half a step, and the row does not move."""
     newest = (await maker.client.runs.list(life.thread_id, limit=1))[0]
@@ -327,7 +365,7 @@ async def delete_the_run_that_finished_it(maker: Maker, life: Life) -> None:
     life.finishing_run, life.run_deleted = False, True
 
 
-@deed(lambda maker, life: life.run_deleted and _is_at_home(maker, life) and _all_there(maker, life))
+@deed("checkpoints", lambda maker, life: life.run_deleted and _is_at_home(maker, life) and _all_there(maker, life))
 async def finish_again(maker: Maker, life: Life) -> None:
     """The next run applies the result that stayed, and goes on behind the node."""
     await maker.bench.run(life.thread_id, "support", input=None)
@@ -338,7 +376,7 @@ async def finish_again(maker: Maker, life: Life) -> None:
 # -- runs that are active or due -------------------------------------------------------------------------------------
 
 
-@deed(lambda maker, life: life.is_held)
+@deed("runs", lambda maker, life: life.is_held)
 async def let_it_go_on(maker: Maker, life: Life) -> None:
     """The node that runs may end."""
     maker.bench.open(life.thread_id)
@@ -351,7 +389,7 @@ async def let_it_go_on(maker: Maker, life: Life) -> None:
         life.is_settled()
 
 
-@deed(lambda maker, life: life.is_held and life.shape != "running_exit")
+@deed("runs", lambda maker, life: life.is_held and life.shape != "running_exit")
 async def cancel(maker: Maker, life: Life) -> None:
     """The run is cancelled inside a node."""
     await maker.client.runs.cancel(life.thread_id, str(life.run), wait=True)
@@ -361,7 +399,7 @@ async def cancel(maker: Maker, life: Life) -> None:
     life.waits(*life.at)
 
 
-@deed(lambda maker, life: life.is_held)
+@deed("runs", lambda maker, life: life.is_held)
 async def cancel_with_rollback(maker: Maker, life: Life) -> None:
     """The only run is cancelled with rollback: no checkpoint is left."""
     await maker.client.runs.cancel(life.thread_id, str(life.run), wait=True, action="rollback")
@@ -371,7 +409,10 @@ async def cancel_with_rollback(maker: Maker, life: Life) -> None:
     life.is_settled()
 
 
-@deed(lambda maker, life: _is_at_home(maker, life) and life.graph == "support" and maker.world.has_graph("support"))
+@deed(
+    "runs",
+    lambda maker, life: _is_at_home(maker, life) and life.graph == "support" and maker.world.has_graph("support"),
+)
 async def delay_a_run(maker: Maker, life: Life) -> None:
     """A run is put on it that is due tomorrow."""
     command: Any = {"resume": "later"} if life.asks else None
@@ -379,7 +420,7 @@ async def delay_a_run(maker: Maker, life: Life) -> None:
     life.is_delayed = True
 
 
-@deed(lambda maker, life: life.is_delayed)
+@deed("runs", lambda maker, life: life.is_delayed)
 async def cancel_the_delayed_run(maker: Maker, life: Life) -> None:
     """It is taken off again: an idle row, whatever is pending."""
     await maker.client.runs.cancel(life.thread_id, str(life.run), wait=True)
@@ -389,7 +430,10 @@ async def cancel_the_delayed_run(maker: Maker, life: Life) -> None:
 # -- whole threads ---------------------------------------------------------------------------------------------------
 
 
-@deed(lambda maker, life: _is_at_home(maker, life) and life.graph in CAN_BE_COPIED and not life.run_deleted)
+@deed(
+    "whole threads",
+    lambda maker, life: _is_at_home(maker, life) and life.graph in CAN_BE_COPIED and not life.run_deleted,
+)
 async def copy(maker: Maker, life: Life) -> Life:
     """The same again under another id: an idle row without values."""
     copied: Any = await maker.client.http.post(f"/threads/{life.thread_id}/copy", json=None)
@@ -405,7 +449,7 @@ async def copy(maker: Maker, life: Life) -> Life:
     return other
 
 
-@deed(lambda maker, life: not life.is_held and not maker.world.restarts_later)
+@deed("deletions", lambda maker, life: not life.is_held and not maker.world.restarts_later)
 async def delete(maker: Maker, life: Life) -> None:
     """It is deleted.
 
@@ -416,7 +460,7 @@ async def delete(maker: Maker, life: Life) -> None:
     life.is_gone = True
 
 
-@deed(lambda maker, life: not life.is_busy)
+@deed("whole threads", lambda maker, life: not life.is_busy)
 async def patch_metadata(maker: Maker, life: Life) -> None:
     """Only `updated_at` moves."""
     await maker.client.threads.update(life.thread_id, metadata={"patched": "yes"})
@@ -430,8 +474,6 @@ async def do(name: str, maker: Maker, life: Life) -> Life | None:
     return made
 
 
-def possible(maker: Maker, life: Life) -> list[str]:
+def possible(maker: Maker, life: Life, among: Iterable[str] = DEEDS) -> list[str]:
     """What can be done with a thread now, of what this model knows the outcome."""
-    if life.is_gone:
-        return []
-    return [name for name, (may, _) in DEEDS.items() if may(maker, life)]
+    return [] if life.is_gone else [name for name in among if DEEDS[name][0](maker, life)]

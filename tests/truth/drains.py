@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from tests.truth.lives import (
@@ -25,13 +25,15 @@ MINIMUM, NEWEST = 2, 4
 
 @dataclass(frozen=True)
 class Watched:
-    """One drain of one history."""
+    """One drain of one history. `policy`: what it asks for beside its soak. `excused`: threads that a person took over."""
 
     history: str
     graph: str
     nodes: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
     has_retention: bool = False
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    excused: set[str] = field(default_factory=set, compare=False)
 
     @property
     def name(self) -> str:
@@ -48,7 +50,7 @@ class Watched:
             "deployment": NAME,
             "graph": self.graph,
             "population": {"metadata": {"history": self.history}},
-            "policy": {"soak_sweeps": 1, "soak_hold": "0s"},
+            "policy": {"soak_sweeps": 1, "soak_hold": "0s", **self.policy},
         }
         if self.nodes:
             found["remove_nodes"] = list(self.nodes)
@@ -64,7 +66,8 @@ class Watched:
 
     def needed_by(self, lives: Iterable[Life]) -> list[Life]:
         """The threads that would lose something, or have lost something that was seen, by removing the target."""
-        return [life for life in lives if self.is_about(life) and (self._at_node(life) or self._by_field(life))]
+        mine = (life for life in lives if self.is_about(life) and life.thread_id not in self.excused)
+        return [life for life in mine if self._at_node(life) or self._by_field(life)]
 
     def may_hold_back(self, life: Life) -> bool:
         """Whether the thread needs the target, or holds fields of which nothing is claimed."""
@@ -73,7 +76,8 @@ class Watched:
 
     def was_lost_by(self, life: Life) -> bool:
         """Whether a wait at the target was thrown away after it was seen."""
-        return self.is_about(life) and any(life.lost_what_was_seen(node) for node in self.nodes)
+        is_mine = self.is_about(life) and life.thread_id not in self.excused
+        return is_mine and any(life.lost_what_was_seen(node) for node in self.nodes)
 
     def surely_unneeded(self, life: Life) -> bool:
         """Whether nothing at all of this thread is at a node target."""

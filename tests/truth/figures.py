@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 
@@ -31,19 +31,24 @@ AT_TARGET = ("stranded", "lost", "parked_at_target", "failed_at_target", "runnin
 
 REASONS = [*DISPOSITIONS[4:18]]
 REASONS += _words("""
-    leaking regressed never_swept sweep_incomplete source_failed threads_unread threads_unplaced
-    idle_unverified half_step_unseen deferred_unseen running_unseen mass_disappearance empty_population
-    target_not_deployed fell_at_deploy intake_unseen soaking
+    leaking regressed node_still_entered never_swept sweep_incomplete sweep_stale scan_stale source_failed
+    threads_unread threads_unplaced idle_unverified half_step_unseen deferred_unseen running_unseen
+    mass_disappearance canary_missing empty_population target_not_deployed fell_at_deploy traces_silent
+    traces_sampled traces_window_short traces_incomplete traces_stale index_only index_stale intake_unseen
+    history_unseen attestation_missing phase_not_observing drain_closed soaking not_evaluated
 """)
+"""Of design §4.4, in its order."""
 
-CANNOT_BE_MADE = frozenset(
-    {
-        "waived",  # nobody can waive yet
-        "acknowledged",
-        "never_swept",  # the first poll is a sweep
-    }
-)
-"""What the product does not have yet, or the machine does not do."""
+_NO_TRACES = "the machine's product has no tracing project"
+_NO_INDEX = "the machine's product has no thread index"
+CANNOT_BE_MADE: Mapping[str, str] = {
+    "canary_missing": "a server in memory lists every thread that it answers by id",
+    "node_still_entered": _NO_TRACES,
+    **dict.fromkeys((name for name in REASONS if name.startswith("traces_")), _NO_TRACES),
+    **dict.fromkeys((name for name in REASONS if name.startswith("index_")), _NO_INDEX),
+    "not_evaluated": "no source is asked for that is not there",
+}
+"""What the machine does not do, and why."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,7 @@ class Figures:
     incomplete: int = 0
     deploys: int = 0
     kills: int = 0
+    forgotten: int = 0
     restarts: int = 0
     threads: int = 0
     checks: int = 0
@@ -73,6 +79,7 @@ class Figures:
     drains_needed: int = 0
     drains_drained: int = 0
     needed_and_drained: int = 0
+    histories_needed: set[str] = field(default_factory=set)
     histories_drained: set[str] = field(default_factory=set)
     lies: list[Lie] = field(default_factory=list)
     conditions: Counter[str] = field(default_factory=Counter)
@@ -83,6 +90,8 @@ class Figures:
     held_back: Counter[str] = field(default_factory=Counter)
     shapes: Counter[str] = field(default_factory=Counter)
     deeds: Counter[str] = field(default_factory=Counter)
+    steps_by: Counter[str] = field(default_factory=Counter)
+    said: Counter[str] = field(default_factory=Counter)
     caught: dict[str, set[str]] = field(default_factory=dict)
 
     @property
@@ -98,17 +107,19 @@ class Figures:
             (DISPOSITIONS, self.dispositions),
             (REASONS, self.reasons),
         )
-        return sorted({name for names, seen in wanted for name in names if not seen[name]} - CANNOT_BE_MADE)
+        return sorted({name for names, seen in wanted for name in names if not seen[name]} - set(CANNOT_BE_MADE))
 
     def report(self) -> str:
         """The figures and the table, for people."""
         shown = {
             "histories": self.histories,
+            "in which a thread needed the target of a drain": len(self.histories_needed),
             "that ended with a drain drained, of a target that a thread had needed": len(self.histories_drained),
             "threads": self.threads,
             "steps": self.steps,
             "deploys": self.deploys,
             "kills of the server": self.kills,
+            "threads of which a killed server forgot something": self.forgotten,
             "restarts of the product": self.restarts,
             "polls": self.polls,
             "of them incomplete": self.incomplete,
@@ -130,7 +141,9 @@ class Figures:
             ("Alarms (after a poll)", sorted(self.alarms), self.alarms),
             ("What held a drain that nothing needed, at the end", sorted(self.held_back), self.held_back),
             ("Shapes", sorted(self.shapes), self.shapes),
+            ("Steps", sorted(self.steps_by), self.steps_by),
             ("Deeds", sorted(self.deeds), self.deeds),
+            ("What people said", sorted(self.said), self.said),
         ):
             lines += ["", title, *_rows(names, seen)]
         lines += ["", f"Never seen: {', '.join(self.never_seen()) or 'nothing that can be made'}"]
@@ -140,4 +153,8 @@ class Figures:
 
 
 def _rows(names: Iterable[str], seen: Counter[str]) -> list[str]:
-    return [f"{seen[name]:>8,}  {name}{'  (cannot be made)' if name in CANNOT_BE_MADE else ''}" for name in names]
+    return [f"{seen[name]:>8,}  {name}{_why_never(name)}" for name in names]
+
+
+def _why_never(name: str) -> str:
+    return f"  (cannot be made: {CANNOT_BE_MADE[name]})" if name in CANNOT_BE_MADE else ""

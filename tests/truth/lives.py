@@ -16,8 +16,11 @@ class Life:
     without them; `lost_seen`: those of them that a poll had seen before; `lost_due`: those that a poll could have missed since;
     `lost_shown`: those that a view had named.
     `outdated`: nodes that a view names and that would not run. `unsure`: nodes of which this model makes no claim.
+    `was_refused`: its last run was, so that its row shows an error.
     `holds`: the watched fields, by name; None: this model makes no claim about them.
     `stores`: fields that some checkpoint of it has. `shows_in_row`: the row says that work is pending.
+    `dealt_with`: leaves whose stranding a person has dealt with, and `set_aside` those of them that the deployed graph lacks: nobody
+    waits for them. `is_known`: nothing was done with it since a complete poll saw it.
     `hidden`: leaves that no view names. `touched`: the number of the last deed done with it. `run_deleted`: its row did not move with it.
     """
 
@@ -35,6 +38,7 @@ class Life:
     never_ran: bool = False
     is_gone: bool = False
     is_text_amount: bool = False
+    was_refused: bool = False
     lost: set[str] = field(default_factory=set)
     lost_seen: set[str] = field(default_factory=set)
     lost_due: set[str] = field(default_factory=set)
@@ -47,6 +51,9 @@ class Life:
     hidden: set[str] = field(default_factory=set)
     needed: set[str] = field(default_factory=set)
     seen_at: set[str] = field(default_factory=set)
+    dealt_with: set[str] = field(default_factory=set)
+    set_aside: set[str] = field(default_factory=set)
+    is_known: bool = False
     touched: int = 0
     run_deleted: bool = False
     finishing_run: bool = False
@@ -55,7 +62,7 @@ class Life:
     def waits(self, *leaves: str, asks: bool = False, hidden: Iterable[str] = (), in_row: bool = True) -> Life:
         """Say where it is now."""
         self.at, self.asks, self.hidden, self.shows_in_row = leaves, asks, set(hidden), in_row
-        self.seen_at = set()
+        self.seen_at, self.dealt_with, self.set_aside = set(), set(), set()
         self.needed |= set(leaves)
         return self
 
@@ -76,9 +83,22 @@ class Life:
 
     def was_polled(self, has: Callable[[str, str], bool]) -> None:
         """A complete poll looked, with nothing done since it began; `has`: whether a graph is deployed with a leaf."""
+        self.is_known = True
         if self.row_graph == self.graph:
             self.seen_at |= {leaf for leaf in self.at if has(self.graph, leaf)}
         self.lost_due |= {leaf for leaf in self.lost_seen if not has(self.graph, leaf)}
+
+    def was_dealt_with(self, has: Callable[[str, str], bool]) -> None:
+        """A person has dealt with what is stranded or lost, as far as a poll could show it."""
+        stranded = {leaf for leaf in self.at if not has(self.graph, leaf)}
+        self.dealt_with |= (stranded & self.seen_at) - self.hidden
+        self.lost_seen -= self.lost_due
+        self.lost_due = set()
+        self.was_deployed(has)
+
+    def was_deployed(self, has: Callable[[str, str], bool]) -> None:
+        """Another revision is there: what it has waits again, whatever a person said."""
+        self.set_aside = {leaf for leaf in self.dealt_with if not has(self.graph, leaf)}
 
     def was_done(self) -> None:
         """What was thrown away came back with its node, and was done."""
@@ -87,7 +107,7 @@ class Life:
 
     def needs(self, node: str) -> bool:
         """Whether removing the node would lose something of this thread that is not lost yet."""
-        return not self.is_gone and any(at_or_below(leaf, node) for leaf in self.at)
+        return not self.is_gone and any(at_or_below(leaf, node) for leaf in self.at if leaf not in self.set_aside)
 
     def lost_what_was_seen(self, node: str) -> bool:
         """Whether a wait at the node was thrown away, between a poll that saw it waiting and one that could miss it."""

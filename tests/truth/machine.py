@@ -1,418 +1,213 @@
-"""The truth machine: random histories on a real Agent Server, the product beside them, and the truth in between.
+"""The truth machine, a state machine of Hypothesis: what may happen to a real Agent Server is a rule, and after every poll what the
+product says is held against what is true.
 
-A session is one server and one installation of the product. Several histories live in it side by side, each with threads and drains of
-its own (a drain selects by metadata); a deploy, a kill of the server and a restart of the product happen to all of them. Everything
-follows from the seed, up to the order in which the server serves what is done at once.
+One example is one session. Which rules run, and what each of them rolls, is Hypothesis's choice, from a seed. Nothing is shrunk: a
+session takes a minute.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-import sys
-import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+import shutil
+import tempfile
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from langgraph_sdk import get_client
-from langgraph_sdk.client import LangGraphClient
-
-from tests.truth import checks
-from tests.truth.births import BIRTHS, HELD, Maker
-from tests.truth.deeds import do, possible
-from tests.truth.drains import CANDIDATES, Watched
-from tests.truth.figures import Figures
-from tests.truth.lives import COUNT, NEW, NOTES, OLD, SECRET, VERSION, Life
-from tests.truth.product import Product
-from tests.truth.world import BEFORE, PARTS, World
-
-STATES: Mapping[str, tuple[Mapping[str, object], ...]] = {
-    "new": ({NEW: "x", VERSION: 2}, {NEW: "x", VERSION: 3, COUNT: 3}, {VERSION: 2}),
-    "mixed": (
-        {NEW: "x", VERSION: 2, COUNT: "3"},
-        {OLD: "x", NEW: "x", VERSION: 2, NOTES: "n"},
-        {OLD: "x", NEW: "other", VERSION: 2},
-        {OLD: "x", VERSION: 1, SECRET: "s"},
-        {OLD: "x", NEW: "", NOTES: "n"},
-        {VERSION: "2", COUNT: 3},
-        {VERSION: True, SECRET: "s"},
-        {VERSION: 9},
-        {},
-    ),
-}
-"""What the `support` threads of a history hold."""
-
-GRAPHS = ("support", *(graph for graph in BIRTHS if graph != "support"))
-MOST_HELD = 6
-"""Of the ten runs that the server works on at once."""
-
-FEW = 7
-
-
-@dataclass(frozen=True)
-class Size:
-    """How much happens in one session."""
-
-    histories: int = 8
-    threads: int = 5
-    rounds: int = 6
-    deeds: int = 3
-    may_kill: bool = True
-    deploy: Mapping[str, str] = field(default_factory=dict)  # what is deployed before the first round
-    first: tuple[
-        tuple[str, Mapping[str, Any], str], ...
-    ] = ()  # graph, target, and a shape, of each of the first histories
-
-
-@dataclass
-class History:
-    """One history: its threads, its drains, and what was done."""
-
-    name: str
-    maker: Maker
-    drains: list[Watched]
-    graphs: tuple[str, ...]
-    lives: list[Life] = field(default_factory=list)
-    needed: set[str] = field(default_factory=set)
-
-    def note_needs(self) -> None:
-        """Remember the drains whose target a thread needs now."""
-        self.needed |= {watched.name for watched in self.drains if watched.needed_by(self.lives)}
-
-
-Mutant = Callable[[], AbstractContextManager[None]]
-
-
-class Session:
-    """One server, one product, several histories. `mutants`: rules of the product that are broken while it is asked once more."""
-
-    def __init__(
-        self, seed: str, folder: Path, figures: Figures, size: Size, *, mutants: Mapping[str, Mutant] | None = None
-    ) -> None:
-        self.dice = random.Random(seed)
-        self.seed = seed
-        self.figures = figures
-        self.size = size
-        self.mutants = mutants or {}
-        (folder / "server").mkdir(parents=True)
-        (folder / "product").mkdir()
-        self.world = World(folder / "server")
-        self.product = Product(folder / "product", self.world.url)
-        self.histories: list[History] = []
-        self.said: list[str] = []
-        self.deed_number = 0
-        self.done_at = time.time()
-
-    async def run(self) -> None:
-        """All of it, to the end of its histories."""
-        await self.world.start()
-        try:
-            async with get_client(url=self.world.url) as client:
-                self._begin(client)
-                await self._live()
-                await self._end()
-        finally:
-            await self.product.close()
-            self.world.stop()
-
-    def _begin(self, client: LangGraphClient) -> None:
-        for number in range(self.size.histories):
-            name = f"{self.seed}-{number}"
-            states = STATES["new" if self.dice.random() < 0.5 else "mixed"]
-            maker = Maker(name, client, self.world, random.Random(name), states)
-            graphs = tuple(dict.fromkeys(["support"] * (self.dice.random() < 0.5) + self.dice.sample(GRAPHS, 2)))[:2]
-            drains = [Watched(name, graph, **more) for graph in graphs for more in CANDIDATES[graph]]
-            chosen = self.dice.sample(drains, min(2, len(drains)))
-            if number < len(self.size.first):
-                graph, target, _ = self.size.first[number]
-                graphs, chosen = (graph,), [Watched(name, graph, **target)]
-            self.histories.append(History(name, maker, chosen, graphs))
-        self.product.drains = [watched.settings for history in self.histories for watched in history.drains]
-        self.figures.histories += len(self.histories)
-        self.figures.drains += len(self.product.drains)
-
-    # -- living --------------------------------------------------------------------------------------------------
-
-    async def _live(self) -> None:
-        self.world.restarts_later = self.dice.random() < 0.65
-        opens_late = self.dice.random() < 0.7  # threads that were there before the drain cannot leak
-        if not opens_late:
-            await self.product.open()
-        await self._births(self.size.threads)
-        if opens_late:
-            await self.product.open()
-        if self.size.deploy:
-            await self._poll()
-            await self._deploy_parts(self.size.deploy)
-            await self._poll()
-        for _ in range(self.size.rounds):
-            await self._round()
-
-    async def _round(self) -> None:
-        may_restart = self.world.restarts_later
-        weights = [6, 4 * may_restart, 1 * may_restart * self.size.may_kill, 1, 2]
-        match self.dice.choices(["deeds", "deploy", "kill", "restart", "births"], weights)[0]:
-            case "deploy":
-                await self._deploy()
-            case "kill":
-                self._say("kill")
-                await self._while_polled(self.world.kill(all_done_at=self.done_at))
-            case "restart":
-                await self._restart()
-            case "births":
-                await self._births(1)
-        polls_meanwhile = self.dice.random() < 0.4
-        await asyncio.gather(self._deeds(), *([self._poll()] if polls_meanwhile else []))
-        if self.dice.random() < 0.8:
-            await self._poll()
-
-    async def _restart(self) -> None:
-        self.figures.restarts += 1
-        self._say("restart")
-        await self.product.close()
-        await self.product.open()
-
-    async def _deploy(self) -> None:
-        part = self.dice.choice(sorted(PARTS))
-        others = [choice for choice in PARTS[part] if choice != self.world.parts[part]]
-        await self._deploy_parts({part: self.dice.choice(others)})
-
-    async def _deploy_parts(self, parts: Mapping[str, str]) -> None:
-        self.figures.deploys += 1
-        self._say(f"deploy {parts}")
-        # A node that is held does not let the server go: it would be killed before it has written its threads.
-        await asyncio.gather(*(self._do("let_it_go_on", history, life) for history, life in self._held()))
-        await self._while_polled(self.world.deploy(parts))
-
-    async def _while_polled(self, restart: Awaitable[None]) -> None:
-        """Restart the server, in the middle of a poll now and then: it is incomplete, or has seen what was there before."""
-        looks = self.product.is_open and self.dice.random() < 0.4
-        await asyncio.gather(restart, *([self._poll_in_vain()] if looks else []))
-
-    async def _poll_in_vain(self) -> None:
-        began = self.deed_number
-        summary = await self.product.poll(full=self.dice.random() < 0.5)
-        self.figures.polls += 1
-        self.figures.incomplete += summary["state"] != "complete"
-        self._say(f"poll during a restart: {summary['kind']} {summary['state']}")
-        lives = [life for life in self._untouched(began) if not life.run_deleted]
-        for watched, answer in await self._answers():
-            checks.count(answer, self.figures)
-            if summary["state"] == "complete":
-                self.figures.lies += checks.false_drained(watched, answer, lives)
-
-    async def _answers(self) -> list[tuple[Watched, dict[str, Any]]]:
-        answers = await self.product.answers()
-        return [(watched, answers[watched.name]) for history in self.histories for watched in history.drains]
-
-    def _held(self) -> list[tuple[History, Life]]:
-        return [(history, life) for history in self.histories for life in history.lives if life.is_held]
-
-    async def _births(self, number: int) -> None:
-        wanted = [self._birth(history) for history in self.histories for _ in range(number)]
-        if not any(history.lives for history in self.histories):
-            for history, (graph, _, shape) in zip(self.histories, self.size.first, strict=False):
-                wanted += [self._be_born(self._own_dice(history), history, graph, shape) for _ in range(2)]
-        await asyncio.gather(*(asked for asked in wanted if asked is not None))
-
-    def _birth(self, history: History) -> Any:
-        graphs = [graph for graph in history.graphs if self.world.has_graph(graph)]
-        if not graphs:
-            return None
-        graph = self.dice.choice(graphs)
-        shapes = [shape for shape in BIRTHS[graph] if shape not in HELD or self._may_hold()]
-        shape = self.dice.choice(shapes)
-        self._holding += shape in HELD
-        return self._be_born(self._own_dice(history), history, graph, shape)
-
-    _holding = 0
-
-    def _may_hold(self) -> bool:
-        return self._holding < MOST_HELD
-
-    def _own_dice(self, history: History) -> Maker:
-        """What happens at the same time must not take each other's chances."""
-        return replace(history.maker, dice=random.Random(self.dice.random()))
-
-    async def _be_born(self, maker: Maker, history: History, graph: str, shape: str) -> None:
-        life = await BIRTHS[graph][shape](maker)
-        self.figures.threads += 1
-        self.figures.shapes[shape] += 1
-        self._add(history, life)
-
-    def _add(self, history: History, life: Life) -> None:
-        self.deed_number += 1
-        life.touched = self.deed_number
-        history.lives.append(life)
-        self.figures.steps += 1
-        self.done_at = time.time()
-        history.note_needs()
-
-    async def _deeds(self) -> None:
-        chosen = []
-        for history in self.histories:
-            lives = [life for life in history.lives if possible(history.maker, life)]
-            for life in self.dice.sample(lives, min(len(lives), self.dice.randint(0, self.size.deeds))):
-                names = possible(history.maker, life)
-                weights = [0.15 if name == "delete" else 1.0 for name in names]
-                chosen.append((self.dice.choices(names, weights)[0], history, life, self._own_dice(history)))
-        # A server in memory forgets what runs in flight write, when it deletes a thread: not at the same time.
-        await asyncio.gather(*(self._do(*one) for one in chosen if one[0] != "delete"))
-        await asyncio.gather(*(self._do(*one) for one in chosen if one[0] == "delete"))
-
-    async def _do(self, name: str, history: History, life: Life, maker: Maker | None = None) -> None:
-        self.deed_number += 1
-        life.touched = self.deed_number
-        held = life.is_held
-        made = await do(name, maker or history.maker, life)
-        self._holding -= held and not life.is_held
-        self.deed_number += 1
-        life.touched = self.deed_number
-        self.figures.steps += 1
-        self.figures.deeds[name] += 1
-        self.done_at = time.time()
-        history.note_needs()
-        if made is not None:
-            self._add(history, made)
-
-    # -- looking -------------------------------------------------------------------------------------------------
-
-    async def _poll(self, *, full: bool | None = None) -> bool:
-        if not self.product.is_open:
-            return False
-        full = self.dice.random() < 0.4 if full is None else full
-        began = self.deed_number
-        summary = await self.product.poll(full=full)
-        self.figures.polls += 1
-        self._say(f"poll {summary['kind']} {summary['state']}")
-        if summary["state"] != "complete":
-            self.figures.incomplete += 1
-            return False
-        untouched = self._untouched(began)
-        drains = [watched for history in self.histories for watched in history.drains]
-        is_sweep = summary["kind"] == "sweep"
-        before = len(self.figures.lies)
-        await checks.check(self.product, self.world, drains, untouched, self.figures, is_sweep=is_sweep)
-        self._report_lies(before)
-        await self._ask_mutants(drains, self._untouched(began))
-        for life in self._untouched(began):
-            if is_sweep or not life.run_deleted:
-                life.was_polled(self.world.has)
-        return True
-
-    def _untouched(self, began: int) -> list[Life]:
-        return [life for history in self.histories for life in history.lives if life.touched <= began]
-
-    async def _ask_mutants(self, drains: Iterable[Watched], lives: list[Life]) -> None:
-        """Ask again with a broken rule: the truth must notice."""
-        for name, mutant in self.mutants.items():
-            with mutant():
-                answers = await self.product.answers()
-            for watched in drains:
-                caught = list(checks.false_drained(watched, answers[watched.name], lives))
-                if caught:
-                    self.figures.caught.setdefault(name, set()).add(watched.history)
-
-    def _say(self, what: str) -> None:
-        self.said.append(what)
-
-    def _report_lies(self, before: int) -> None:
-        for lie in self.figures.lies[before:]:
-            sys.stderr.write(f"LIE {lie.kind} {lie.what}\n    session {self.seed}: {self.said}\n")
-
-    # -- ending --------------------------------------------------------------------------------------------------
-
-    async def _end(self) -> None:
-        """Put everything back; finish or delete what is left of most histories; soak; look what is drained."""
-        await self._poll()
-        back = {part: BEFORE for part, now in self.world.parts.items() if now != BEFORE}
-        if back and self.dice.random() < 0.9:
-            await self._deploy_parts(back)
-            await self._poll()
-        if self.world.restarts_later:
-            self.world.restarts_later = False
-            await self._round()
-        cleaned = [history for history in self.histories if self.dice.random() < 0.85]
-        if self.dice.random() < 0.06:
-            await self._wipe()
-        left = [(history, life) for history in cleaned for life in list(history.lives)]
-        await asyncio.gather(*(self._finish(history, life) for history, life in left))
-        await asyncio.gather(
-            *(self._do("delete", history, life) for history, life in left if self._is_left(history, life))
-        )
-        for _ in range(3):
-            await self._poll(full=True)
-        await self._last_look()
-
-    async def _wipe(self) -> None:
-        """Somebody deletes nearly everything that waits."""
-        self._say("wipe")
-        waiting = [(history, life) for history in self.histories for life in history.lives if life.at]
-        able = [(history, life) for history, life in waiting if "delete" in possible(history.maker, life)]
-        await asyncio.gather(*(self._do("delete", history, life) for history, life in able))
-
-    async def _delete_what_is(self, left: list[tuple[History, Life]]) -> None:
-        """A few between two sweeps: more at once look like a store that was wiped."""
-        for start in range(0, len(left), FEW):
-            await asyncio.gather(*(self._do("delete", *one) for one in left[start : start + FEW]))
-            await self._poll(full=True)
-
-    async def _finish(self, history: History, life: Life) -> None:
-        """Do what a person would do to finish it, as far as the truth is known."""
-        for _ in range(4):
-            names = possible(history.maker, life)
-            wanted = next((name for name in _WAYS_OUT if name in names), None)
-            if not self._is_left(history, life) or wanted is None:
-                break
-            await self._do(wanted, history, life)
-        if life.is_held:
-            await self._do("cancel_with_rollback", history, life)
-
-    def _is_left(self, history: History, life: Life) -> bool:
-        """Whether a drain of the history waits for this thread, or may."""
-        if life.is_gone:
-            return False
-        by_field = any(watched.may_hold_back(life) for watched in history.drains)
-        return bool(
-            life.at or life.is_busy or life.unsure or life.outdated or life.lost or by_field or life.shape == "refused"
-        )
-
-    async def _last_look(self) -> None:
-        self.figures.kills += self.world.kills
-        answers = await self.product.answers()
-        for history in self.histories:
-            for watched in history.drains:
-                answer = answers[watched.name]
-                is_drained, was_needed = answer["verdict"] == "drained", watched.name in history.needed
-                self.figures.drains_needed += was_needed
-                self.figures.drains_drained += is_drained
-                self.figures.needed_and_drained += is_drained and was_needed
-                if is_drained and was_needed:
-                    self.figures.histories_drained.add(history.name)
-                if not is_drained and not any(self._is_left(history, life) for life in history.lives):
-                    self._held_back(watched, answer)
-        checks.departures(self.product, self.figures)
-
-    def _held_back(self, watched: Watched, answer: Mapping[str, Any]) -> None:
-        codes = sorted({reason["code"] for reason in answer["reasons"]})
-        self.figures.held_back[f"{watched.graph} {watched.name.rpartition('-')[2]}: {', '.join(codes)}"] += 1
-
-
-_WAYS_OUT = (
-    "let_it_go_on",
-    "cancel_the_delayed_run",
-    "go_on_at_home",
-    "finish_again",
-    "answer",
-    "go_on",
+from hypothesis import HealthCheck, Phase, assume, seed, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
 )
 
+from tests.truth.deeds import KINDS
+from tests.truth.ending import Ending
+from tests.truth.figures import Figures
+from tests.truth.histories import Mutant, Size
+from tests.truth.observing import Observer
+from tests.truth.people import People
+from tests.truth.session import Session
 
-async def run_session(
-    seed: str, folder: Path, figures: Figures, size: Size, *, mutants: Mapping[str, Mutant] | None = None
+Deed = Coroutine[Any, Any, None]
+CHANCES = st.integers(0, 2**32 - 1)
+OTHERS = st.lists(st.sampled_from(sorted(KINDS)), min_size=2, max_size=2)
+"""Kinds of deeds that are done in the same step."""
+
+NEXT = st.sampled_from(
+    ("nobody looks", "meanwhile", "scan", "sweep", "deploy", "deploy", "deploy", "put back", "kill", "people", "people")
+)
+"""What follows: a look, something that happens to the server, or somebody speaks. Hypothesis leaves many rules out of each session;
+so these, which every session needs, are no rules but choices of all rules."""
+
+
+class TruthMachine(RuleBasedStateMachine):
+    """One session, from its first threads to the end of its drains."""
+
+    name: ClassVar[str]
+    size: ClassVar[Size] = Size()
+    figures: ClassVar[Figures]
+    mutants: ClassVar[Mapping[str, Mutant]] = {}
+    stops_at_a_lie: ClassVar[bool] = False
+    ends_when_caught: ClassVar[bool] = False
+
+    session: Session | None = None
+
+    @initialize(chance=CHANCES)
+    def a_session_begins(self, chance: int) -> None:
+        """A server, a product, histories with threads."""
+        assume(chance)  # the simplest example of all is the same rule again and again
+        self.folder = Path(tempfile.mkdtemp(prefix="truth-"))
+        self.runner = asyncio.Runner()
+        session = self.session = Session(self.name, self.folder / "session", self.figures, self.size)
+        self.observer = Observer(session, self.mutants)
+        self.people = People(session)
+        self.run(lambda: self._begin(session, chance))
+
+    async def _begin(self, session: Session, chance: int) -> None:
+        await session.begin(session.dice(chance))
+        await self.observer.ask()
+        await self.observer.poll(full=False)
+        if self.size.deploy:
+            await session.deploy(self.size.deploy)
+            await self.observer.poll(full=False)
+
+    # -- what may happen: deeds have a rule for each kind, made below ----------------------------------------------
+
+    @rule(chance=CHANCES, then=NEXT)
+    def threads_begin(self, chance: int, then: str) -> None:
+        """Some histories get another thread."""
+        self.happens("births", lambda dice: self.now.births(dice, 1), chance, then)
+
+    @rule(chance=CHANCES, then=NEXT)
+    def the_product_restarts(self, chance: int, then: str) -> None:
+        """It ends and starts on its database."""
+        self.happens("restart", lambda _: self.now.restart(), chance, then)
+
+    @rule(chance=CHANCES, full=st.booleans(), then=NEXT)
+    def a_poll_finds_no_server(self, chance: int, full: bool, then: str) -> None:
+        """The server is stopped, somebody polls, the server starts."""
+        if self.now.world.restarts_later:
+            in_vain = partial(self.observer.poll_in_vain, full=full)
+            self.happens("outage", lambda _: self.now.outage(in_vain), chance, "sweep")
+        else:
+            self.happens("births", lambda dice: self.now.births(dice, 1), chance, then)
+
+    # -- what must be true ---------------------------------------------------------------------------------------
+
+    @invariant()
+    def nothing_is_said_that_is_not_so(self) -> None:
+        """Where a lie ends the session; elsewhere lies are counted, and the histories go on."""
+        if self.stops_at_a_lie:
+            assert self.figures.lies == []
+
+    def teardown(self) -> None:
+        """People finish what is left; then the server ends."""
+        session = self.session
+        if session is None:
+            return
+        try:
+            if not (self.stops_at_a_lie and self.figures.lies):
+                self.run(lambda: Ending(session, self.observer, self.people).come(session.dice(0)))
+                self.nothing_is_said_that_is_not_so()
+        finally:
+            self.runner.run(session.close())
+            self.runner.close()
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    # -- running -------------------------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> Session:
+        """The session, which has begun."""
+        assert self.session is not None
+        return self.session
+
+    def run(self, happens: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """To its end, in the loop that the server's client and the product live in; nothing, once a broken rule was caught."""
+        if not (self.ends_when_caught and self.figures.false_drained):
+            self.runner.run(happens())
+
+    def happens(self, what: str, deed: Callable[[random.Random], Deed], chance: int, then: str) -> None:
+        """One step: a deed, and what follows it."""
+        self.figures.steps_by[what] += 1
+        self.run(lambda: self._followed(deed(self.now.dice(chance)), self.now.dice(chance + 1), then))
+
+    async def _followed(self, deed: Deed, dice: random.Random, then: str) -> None:
+        if then == "meanwhile":
+            await asyncio.gather(deed, self.observer.poll(full=False))
+            return
+        await deed
+        if then in ("deploy", "put back", "kill"):
+            await self._met(then, dice)
+        if then == "people":
+            await self.people.speak(dice)
+        if then != "nobody looks":
+            await self.observer.poll(full=then == "sweep")
+
+    async def _met(self, what: str, dice: random.Random) -> None:
+        """Something that happens to the server; a poll may meet it: it fails, or has seen what was there before."""
+        session = self.now
+        if not session.world.restarts_later or (what == "kill" and not self.size.may_kill):
+            return
+        self.figures.steps_by[what] += 1
+        poll = partial(self.observer.poll_in_vain, full=dice.random() < 0.7) if dice.random() < 0.5 else None
+        if what == "kill":
+            await session.kill(dice, poll)
+            return
+        happens = session.deploy_something(dice) if what == "deploy" else session.put_back()
+        await asyncio.gather(happens, *([poll()] if poll else []))
+
+
+def _rule_of(kind: str) -> Callable[..., None]:
+    """Deeds of a kind, and of two others; where none of a kind can be done, of yet another."""
+
+    def act(self: TruthMachine, chance: int, also: list[str], then: str) -> None:
+        self.happens(kind, lambda dice: self.now.act((kind, *also), dice), chance, then)
+
+    act.__name__ = kind.replace(" ", "_")
+    act.__doc__ = f"Deeds: {', '.join(KINDS[kind])}."
+    made: Callable[..., None] = rule(chance=CHANCES, also=OTHERS, then=NEXT)(act)
+    return made
+
+
+for _kind in KINDS:
+    setattr(TruthMachine, _kind.replace(" ", "_"), _rule_of(_kind))
+
+
+def run_session(
+    name: str,
+    figures: Figures,
+    size: Size,
+    *,
+    mutants: Mapping[str, Mutant] | None = None,
+    stops_at_a_lie: bool = False,
+    ends_when_caught: bool = False,
 ) -> None:
-    """One session with its own server and product, in a folder that does not exist yet."""
-    await Session(seed, folder, figures, size, mutants=mutants).run()
+    """One session: one example of the machine. Its name is its seed. `stops_at_a_lie`: by an AssertionError with the steps that led
+    to it. `ends_when_caught`: nothing more happens after the first false `drained`, which is what a broken rule is for."""
+    given = {
+        "name": name,
+        "size": size,
+        "figures": figures,
+        "mutants": mutants or {},
+        "stops_at_a_lie": stops_at_a_lie,
+        "ends_when_caught": ends_when_caught,
+    }
+    machine = seed(name)(type("TruthMachine", (TruthMachine,), given))
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=1,
+            stateful_step_count=size.steps,
+            phases=[Phase.generate],
+            deadline=None,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )

@@ -15,7 +15,7 @@ from app.drains.subjects import Work
 from app.facts import conditions
 from app.facts.types import Condition, Status
 from app.jobs import readings
-from tests.truth.machine import Mutant, Size
+from tests.truth.histories import Mutant, Size
 from tests.truth.world import AFTER
 
 
@@ -113,8 +113,9 @@ _T = {"nodes": ("t",)}
 _RENAME = {"fields": ("rename",)}
 WHERE_IT_SHOWS: Mapping[str, Size] = {
     "idle": Size(
+        histories=8,
         threads=0,
-        rounds=3,
+        steps=8,
         first=(
             ("support", _APPROVAL, "resume_rolled_back"),
             ("support", _APPROVAL, "parked_by_interrupt"),
@@ -124,8 +125,9 @@ WHERE_IT_SHOWS: Mapping[str, Size] = {
         * 2,
     ),
     "no node": Size(
+        histories=8,
         threads=0,
-        rounds=3,
+        steps=8,
         deploy={"support.py": AFTER, "nested.py": AFTER, "fan_out.py": AFTER, "scheduled.py": AFTER},
         first=(
             ("support", _APPROVAL, "parked_by_interrupt"),
@@ -135,10 +137,15 @@ WHERE_IT_SHOWS: Mapping[str, Size] = {
         )
         * 2,
     ),
-    "old field": Size(threads=2, rounds=3, first=(("support", _RENAME, "bulk_finished"),) * 8),
+    "old field": Size(histories=8, threads=2, steps=8, first=(("support", _RENAME, "bulk_finished"),) * 8),
     "half steps": Size(
-        threads=0, rounds=3, first=(("half_step", _T, "half_step_waiting"), ("goto", _T, "goto_waiting")) * 4
+        histories=8,
+        threads=0,
+        steps=8,
+        first=(("half_step", _T, "half_step_waiting"), ("goto", _T, "goto_waiting")) * 4,
     ),
-    "joins": Size(threads=0, rounds=3, first=(("join", _T, "join_waiting"), ("deferred", _T, "deferred_waiting")) * 4),
+    "joins": Size(
+        histories=8, threads=0, steps=8, first=(("join", _T, "join_waiting"), ("deferred", _T, "deferred_waiting")) * 4
+    ),
 }
 """Sessions of eight histories in which the broken rule is often the one that matters."""

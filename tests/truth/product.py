@@ -77,6 +77,10 @@ class Product:
             await asyncio.sleep(0.05)
         return dict(found)
 
+    async def gate(self, drain: str, *, max_age: str) -> dict[str, Any]:
+        """What it says to somebody who wants fresh evidence."""
+        return dict(await self.get(f"/api/v1/drains/{drain}/gate?max_age={max_age}"))
+
     async def answers(self) -> dict[str, dict[str, Any]]:
         """What it says of every drain."""
         return {item["drain"]: item for item in (await self.get("/api/v1/drains"))["items"]}
@@ -100,11 +104,28 @@ class Product:
     async def counts(self) -> tuple[dict[str, int], set[str]]:
         """How many threads are in each condition, tombstones included; the codes of the deployment's alarms."""
         found = await self.get(BASE)
-        return found["conditions"], {alarm["code"] for alarm in found["alarms"]}
+        gone = await self.get(f"{BASE}/inventory?condition=gone")
+        return found["conditions"] | {"gone": gone["total"]}, {alarm["code"] for alarm in found["alarms"]}
 
     async def get(self, path: str) -> Any:
         """The JSON at a path."""
         return await self._send("GET", path)
+
+    async def put(self, path: str, body: Any) -> Any:
+        """Make or replace what is at a path."""
+        return await self._send("PUT", path, json=body)
+
+    async def post(self, path: str, body: Any) -> Any:
+        """Send something there."""
+        return await self._send("POST", path, json=body)
+
+    async def patch(self, path: str, body: Any) -> Any:
+        """Change what is there."""
+        return await self._send("PATCH", path, json=body)
+
+    async def delete(self, path: str) -> Any:
+        """Take back what is there."""
+        return await self._send("DELETE", path)
 
     async def _threads(self) -> AsyncIterator[dict[str, Any]]:
         cursor = None

@@ -5,22 +5,22 @@ The long run is `scripts/truth-machine`; its figures are kept in `benchmarks/REA
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from tests.truth.births import BIRTHS
+from tests.truth.deeds import DEEDS, KINDS
 from tests.truth.drains import Watched
-from tests.truth.figures import Figures
+from tests.truth.figures import CANNOT_BE_MADE, CONDITIONS, DEPARTURES, DISPOSITIONS, REASONS, Figures
+from tests.truth.histories import Size
 from tests.truth.lives import Life
-from tests.truth.machine import Size, run_session
+from tests.truth.machine import TruthMachine, run_session
 from tests.truth.mutants import ASKED
 
-SEEDS = ("suite-1",)
+SEED = "suite-1"
 SHORT = Size(
     histories=5,
     threads=3,
-    rounds=3,
+    steps=6,
     may_kill=False,
     first=(
         ("half_step", {"nodes": ("t",)}, "half_step_waiting"),
@@ -32,11 +32,9 @@ SHORT = Size(
 
 
 @pytest.fixture(scope="module")
-def figures(tmp_path_factory: pytest.TempPathFactory) -> Figures:
+def figures() -> Figures:
     found = Figures()
-    for seed in SEEDS:
-        folder = tmp_path_factory.mktemp("truth") / "session"
-        asyncio.run(run_session(seed, folder, found, SHORT, mutants=ASKED))
+    run_session(SEED, found, SHORT, mutants=ASKED, stops_at_a_lie=True)
     return found
 
 
@@ -54,6 +52,12 @@ def test_a_product_with_a_broken_rule_is_caught(figures: Figures, mutant: str) -
     assert figures.caught.get(mutant), figures.report()
 
 
+def test_every_kind_of_deed_is_a_rule() -> None:
+    names = {found.function.__name__ for found in TruthMachine.setup_state().rules}
+    assert names >= {kind.replace(" ", "_") for kind in KINDS}
+    assert {name for kind in KINDS.values() for name in kind} == set(DEEDS)
+
+
 def test_every_graph_of_the_machine_has_a_shape_that_needs_a_node() -> None:
     assert all(len(shapes) > 1 for shapes in BIRTHS.values())
 
@@ -68,3 +72,29 @@ def test_the_truth_knows_a_need_inside_a_node_and_a_wait_that_was_thrown_away() 
     assert not drain.was_lost_by(life), "no poll could miss it yet"
     life.was_polled(lambda graph, leaf: False)
     assert drain.was_lost_by(life)
+
+
+def test_the_truth_knows_what_a_person_has_dealt_with_and_until_when() -> None:
+    drain = Watched("h", "support", ("await_approval",))
+    life = Life("t", "h", "support", "support", "parked").waits("await_approval", "hold", asks=True)
+    life.was_polled(lambda graph, leaf: True)
+    without, back = (lambda graph, leaf: leaf != "await_approval"), (lambda graph, leaf: True)
+    life.was_dealt_with(without)
+    assert not drain.needed_by([life])
+    assert Watched("h", "support", ("hold",)).needed_by([life]) == [life], "only what is stranded is dealt with"
+    life.was_deployed(back)
+    assert drain.needed_by([life]) == [life], "the node is back, and waits again"
+    drain.excused.add("t")
+    assert not drain.needed_by([life]), "somebody took it over"
+
+
+def test_the_truth_does_not_take_a_person_to_have_seen_what_no_poll_could_show() -> None:
+    life = Life("t", "h", "join", "join", "join_waiting").waits("b", "t", asks=True, hidden=["t"])
+    life.was_polled(lambda graph, leaf: True)
+    life.was_dealt_with(lambda graph, leaf: leaf != "t")
+    assert Watched("h", "join", ("t",)).needed_by([life]) == [life]
+
+
+def test_a_row_that_cannot_be_made_says_why() -> None:
+    assert all(CANNOT_BE_MADE.values())
+    assert set(CANNOT_BE_MADE) <= {*CONDITIONS, *DEPARTURES, *DISPOSITIONS, *REASONS}

@@ -6,8 +6,7 @@ A revision is put together from the parts of `tests/agent/graphs`: each part is 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from app.demo.agent_server import LocalAgentServer, write_files
@@ -58,8 +57,6 @@ RENAMED: Mapping[str, tuple[str, str | None]] = {
 }
 """The node of each graph that is renamed, or removed, by the next revision."""
 
-LONGEST = 15.0
-
 
 class World:
     """One server with its folder. `parts` says what is deployed of each; `restarts_later`: it will be stopped and started again."""
@@ -91,16 +88,27 @@ class World:
         self.parts.update(parts)
         await asyncio.to_thread(self.server.deploy, self._files())
 
-    async def kill(self, *, all_done_at: float) -> None:
-        """SIGKILL and start again, once everything that was done until then is on disk: what is lost by a kill is no deed of ours."""
-        deadline = time.monotonic() + LONGEST
-        while not self._is_on_disk(all_done_at):
-            if time.monotonic() > deadline:  # its thread that writes has died, of a store that changed meanwhile
-                return
-            await asyncio.sleep(0.1)
+    async def without(self, meanwhile: Callable[[], Awaitable[object]]) -> None:
+        """The server is away while something else is done."""
+        await asyncio.to_thread(self.server.stop)
+        await meanwhile()
+        await asyncio.to_thread(self.server.start)
+
+    async def kill(self, meanwhile: Awaitable[object] | None, *, after: float) -> None:
+        """SIGKILL, so many seconds after a restart, and start again. `meanwhile` begins with the restart.
+
+        A server in memory writes its checkpoints when it ends, not before: what has happened since its last start dies with it.
+        So it ends first, and is killed before anything else happens.
+        """
+        await asyncio.to_thread(self.server.stop)
+        await asyncio.to_thread(self.server.start)
+        going = asyncio.ensure_future(meanwhile) if meanwhile is not None else None
+        await asyncio.sleep(after)
         self.kills += 1
         await asyncio.to_thread(self.server.stop, kill=True)
         await asyncio.to_thread(self.server.start)
+        if going is not None:
+            await going
 
     def stop(self) -> None:
         """End it for good."""
@@ -137,7 +145,3 @@ class World:
             if chosen == NO_FIELD:
                 files[part] = before[part].replace("    customer_name: Any\n", "")
         return files
-
-    def _is_on_disk(self, all_done_at: float) -> bool:
-        files = list((self.folder / ".langgraph_api").glob(".langgraph_[co]*.pckl"))  # threads, runs, checkpoints
-        return bool(files) and all(file.stat().st_mtime > all_done_at for file in files)

@@ -239,6 +239,24 @@ async def test_a_large_step_and_many_interrupts_are_kept(inventory: Inventory) -
 # -- gone -------------------------------------------------------------------------------------------------------------
 
 
+async def test_threads_are_counted_by_the_value_of_a_metadata_key(inventory: Inventory) -> None:
+    values: tuple[object, ...] = ("eu", "eu", "us", 3, None)
+    threads = [
+        facts(row(uuid_of(number), metadata={} if value is None else {"region": value}))
+        for number, value in enumerate(values, start=1)
+    ]
+    await inventory.keep(*threads)
+    async with inventory.database.read() as connection:
+        found = await subjects.count_by_metadata(
+            connection, inventory.deployment_id, reads.is_alive(), key="region", limit=10
+        )
+        most = await subjects.count_by_metadata(
+            connection, inventory.deployment_id, reads.is_alive(), key="region", limit=1
+        )
+    assert dict(found) == {"eu": 2, "us": 1, "3": 1, None: 1}
+    assert most == [("eu", 2)]
+
+
 async def test_a_tombstone_keeps_its_facts_and_counts_only_as_gone(inventory: Inventory) -> None:
     await inventory.keep(*ZOO)
     async with inventory.database.write() as connection:

@@ -375,6 +375,16 @@ def test_one_more_source_or_attestation_never_makes_it_drained(found: Evidence, 
 
 
 @MANY
+@given(EVIDENCE, st.sampled_from(["traces", "index"]), st.booleans())
+def test_a_source_that_is_taken_away_never_makes_it_drained(found: Evidence, source: str, required: bool) -> None:
+    """Asked for by the settings or by the policy, and read no more."""
+    with_it = found if required else replace(found, configured=found.configured | {source})
+    policy = replace(found.spec.policy, require=("threads", source) if required else None)
+    asked = replace(with_it, spec=replace(found.spec, policy=policy))
+    assert verdict_of(replace(asked, traces=None, index=None)) is not V.DRAINED
+
+
+@MANY
 @given(EVIDENCE, AGES)
 def test_max_age_can_only_tighten(found: Evidence, age: timedelta) -> None:
     not_greener(found, replace(found, max_age=age))

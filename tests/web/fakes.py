@@ -11,6 +11,7 @@ from app.drains.answers import (
     BlockingThread,
     Check,
     MustAct,
+    MustActFor,
     OldestBlocker,
     Population,
     Reason,
@@ -666,6 +667,9 @@ class FakeRegister:
             attested=(replace(SAID, id="7", kind="attestation", names=("export queues",), count=0, thread_ids=()),)
             if blocked
             else (),
+            must_act_by={"region": (MustActFor("eu", 8), MustActFor("<us>", 3), MustActFor(None, 1))}
+            if blocked
+            else {},
         )
 
     def managed(self, name: str) -> Conflict:

@@ -349,6 +349,11 @@ def test_who_must_act_has_a_name_and_the_id_behind_it(web: TestClient) -> None:
     assert any(attrs.get("title") == "0655a30a-059d-5391-9c1a-825bfd029f25" for _, attrs in page.tags)
 
 
+def test_who_must_act_is_told_by_each_metadata_key_too(web: TestClient) -> None:
+    assert "By region: eu 8, <us> 3, none 1" in whole(web, "/drains/drop-await-approval").text
+    assert "By region" not in whole(web, "/drains/drop-legacy-triage").text
+
+
 def test_a_disposition_that_we_do_not_know_counts_as_unknown() -> None:
     odd = answer("odd", Verdict.UNKNOWN, "Odd.", dispositions={"brand_new": 7})
     with TestClient(make_app(FakeDashboard(answers=(odd,)))) as client:
