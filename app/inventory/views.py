@@ -437,6 +437,17 @@ class Coverage:
 
 
 @dataclass(frozen=True, slots=True)
+class UnderWay:
+    """A reading of a node's runs between two moments, newest first, that has come to ``reached``."""
+
+    node: str
+    exact: bool
+    since: datetime
+    reached: datetime
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class TracedEntry:
     """A run of a target: when it began, and which thread it was."""
 
@@ -456,12 +467,14 @@ class Liveness:
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """A leaf of a thread at or below a target, as the thread list saw it. ``left_at`` None: still there."""
+    """A leaf of a thread at or below a target, as the thread list saw it. ``left_at`` None: still there. ``came_after``: it
+    cannot have begun before; None: nobody knows."""
 
     thread_id: str
     node: str
     left_at: datetime | None
     departure: str | None
+    came_after: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
