@@ -308,6 +308,19 @@ async def list_visits(
     return tuple(Visit(row.node, row.started_at, row.end, row.trace_id) for row in rows)
 
 
+async def list_newest_entries(
+    connection: AsyncConnection, deployment_id: int, nodes: Collection[str], *, limit: int
+) -> list[Any]:
+    """The newest runs of these nodes, newest first."""
+    query = (
+        select(_run)
+        .where(_run.c.deployment_id == deployment_id, _run.c.node.in_(list(nodes)))
+        .order_by(_run.c.started_at.desc(), _run.c.run_id)
+        .limit(limit)
+    )
+    return list((await connection.execute(query)).all())
+
+
 async def list_newest_run(
     connection: AsyncConnection, deployment_id: int, threads: Collection[str]
 ) -> Mapping[str, datetime]:
