@@ -118,9 +118,9 @@ async def gather_index(connection: AsyncConnection, look: Look) -> IndexEvidence
     if source is None and settings is None:
         return None
     expired_before = look.now - (settings or ThreadIndexSettings()).expires_after
-    mine = index.of_population(look.spec.graph, look.spec.created_before)
+    mine = (look.spec.graph, look.spec.created_before)
     return IndexEvidence(
         source=index_source(source, is_configured=True, now=look.now),
-        comparison=await index.compare(connection, look.deployment_id, mine, expired_before=expired_before),
+        comparison=await look.comparisons.of(connection, mine, expired_before=expired_before, now=look.now),
         max_age=look.spec.policy.sweep_max_age,
     )
