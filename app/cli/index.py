@@ -12,6 +12,7 @@ from app.cli.connection import Api
 from app.errors import SettingsError
 
 BATCH = 2000
+MAX_PROBLEMS = 1000  # that are named; all are counted
 COLUMNS = ("thread_id", "graph_id", "created_at", "closed_at", "state_version", "state")
 
 
@@ -26,7 +27,8 @@ async def import_file(api: Api, deployment: str, file: Path) -> Mapping[str, Any
         following = list(islice(rows, BATCH))
         body = {"threads": batch, "snapshot": snapshot, "begin": sent == 0, "done": not following, "kind": "file"}
         taken: dict[str, Any] = await api.put("deployments", deployment, "index", body=body)
-        problems += [{**found, "line": found["line"] + sent} for found in taken["problems"]]
+        room = MAX_PROBLEMS - len(problems)
+        problems += [{**found, "line": found["line"] + sent} for found in taken["problems"][:room]]
         sent += len(batch)
         if not following:
             return {**taken, "accepted": sent - taken["rejected"], "problems": problems}
