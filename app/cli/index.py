@@ -19,7 +19,8 @@ COLUMNS = ("thread_id", "graph_id", "created_at", "closed_at", "state_version", 
 async def import_file(api: Api, deployment: str, file: Path) -> Mapping[str, Any]:
     """Send the file; what became of the whole list, with the problems by line of the file."""
     rows = _rows(file)
-    snapshot, sent, problems = secrets.token_hex(8), 0, []
+    snapshot, sent = secrets.token_hex(8), 0
+    problems: list[dict[str, Any]] = []
     batch = list(islice(rows, BATCH))
     if not batch:
         raise SettingsError(f"{file.name} lists no thread. An empty list proves nothing, so it is not imported.")

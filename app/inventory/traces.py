@@ -16,6 +16,7 @@ from app.inventory import tables
 from app.inventory.views import Coverage, Liveness, NodeActivity, Stay, TracedEntry, UnderWay, Visit
 
 DAY = timedelta(days=1)
+MOST_COUNTED = 1000  # runs that show that a project is alive: more show no more
 _run, _thread, _seen = tables.trace_run, tables.thread, tables.observation
 
 
@@ -225,12 +226,14 @@ async def find_liveness(
         _thread.c.thread_id == _run.c.thread_id,
         or_(_thread.c.graph_id == graph, _thread.c.head_graph_id == graph),
     )
-    query = select(
-        func.sum(case((_run.c.node.in_(but), 0), else_=1)).label("others"),
-        func.max(_run.c.started_at, type_=tables.UtcDateTime).label("newest"),
-    ).where(_run.c.deployment_id == deployment_id, _run.c.started_at >= since, or_(_run.c.thread_id.is_(None), is_ours))
-    row = (await connection.execute(query)).one()
-    return Liveness(row.others or 0, row.newest)
+    is_mine = and_(
+        _run.c.deployment_id == deployment_id, _run.c.started_at >= since, or_(_run.c.thread_id.is_(None), is_ours)
+    )
+    newest = await connection.scalar(
+        select(_run.c.started_at).where(is_mine).order_by(_run.c.started_at.desc()).limit(1)
+    )
+    some = select(_run.c.run_id).where(is_mine, _run.c.node.not_in(but)).limit(MOST_COUNTED).subquery()
+    return Liveness(int(await connection.scalar(select(func.count()).select_from(some)) or 0), newest)
 
 
 async def find_movement(

@@ -459,7 +459,8 @@ class TracedEntry:
 
 @dataclass(frozen=True, slots=True)
 class Liveness:
-    """Whether a project's silence says something: runs of other nodes in the window, and the newest run of the graph's."""
+    """Whether a project's silence says something: runs of other nodes in the window (a thousand are counted at most), and
+    the newest run of the graph's."""
 
     others: int
     newest: datetime | None
