@@ -238,7 +238,7 @@ async def test_what_cannot_be_stored_is_a_line_or_a_refusal_and_never_an_error_o
     assert (taken.json()["accepted"], taken.json()["rejected"]) == (4, 2)
     assert [problem["line"] for problem in taken.json()["problems"]] == [1, 2, 3, 4, 5, 6]
     assert [answer.status_code for answer in (*refused, *raw)] == [422] * 5
-    assert elsewhere.status_code == 404
+    assert elsewhere.status_code == 422
     assert (await place.report())["listed"] == 4
 
 
