@@ -1,7 +1,7 @@
 """readings of traces that are under way
 
 Revision ID: 0005
-Revises: 0004
+Revises: 0012
 """
 
 import sqlalchemy as sa
@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = '0005'
-down_revision = '0004'
+down_revision = '0012'
 branch_labels = None
 depends_on = None
 
