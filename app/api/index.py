@@ -24,7 +24,7 @@ class Batch(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     threads: list[dict[str, Any]] = Field(max_length=MAX_ROWS)
-    snapshot: str | None = Field(default=None, min_length=1, max_length=64)
+    snapshot: str | None = Field(default=None, min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]+$")
     begin: bool = False
     done: bool = False
     kind: Literal["push", "file"] = "push"

@@ -23,6 +23,8 @@ from app.inventory.views import (
     DeployReport,
     Evidence,
     Inventory,
+    NodeEntries,
+    NodeReport,
     PollSummary,
     ThreadPage,
 )
@@ -179,6 +181,18 @@ async def get_deploy(
 ) -> DeployReport:
     """One deploy, with the threads that waited at a node which it removed, a moment before."""
     return await ask.deploy_threads(deployment, deploy, fate, cursor, limit)
+
+
+@router.get("/deployments/{deployment}/nodes")
+async def get_nodes(deployment: str, ask: Ask) -> NodeReport:
+    """The deployed nodes in the traces: entered, left and errored on each of the last 30 days, and which nobody has entered."""
+    return await ask.node_report(deployment)
+
+
+@router.get("/deployments/{deployment}/nodes/entries")
+async def list_node_entries(deployment: str, node: str, ask: Ask, limit: Limit = DEFAULT_LIMIT) -> NodeEntries:
+    """The newest traced runs of a node (``node``: its path), newest first, each with its thread and its trace."""
+    return NodeEntries(await ask.entries(deployment, [node], limit))
 
 
 @router.get("/deployments/{deployment}/inventory", openapi_extra=_FILTER_DOCS)

@@ -12,13 +12,15 @@ from app.cli.connection import Api
 from app.errors import SettingsError
 
 BATCH = 2000
+MAX_PROBLEMS = 1000  # that are named; all are counted
 COLUMNS = ("thread_id", "graph_id", "created_at", "closed_at", "state_version", "state")
 
 
 async def import_file(api: Api, deployment: str, file: Path) -> Mapping[str, Any]:
     """Send the file; what became of the whole list, with the problems by line of the file."""
     rows = _rows(file)
-    snapshot, sent, problems = secrets.token_hex(8), 0, []
+    snapshot, sent = secrets.token_hex(8), 0
+    problems: list[dict[str, Any]] = []
     batch = list(islice(rows, BATCH))
     if not batch:
         raise SettingsError(f"{file.name} lists no thread. An empty list proves nothing, so it is not imported.")
@@ -26,7 +28,8 @@ async def import_file(api: Api, deployment: str, file: Path) -> Mapping[str, Any
         following = list(islice(rows, BATCH))
         body = {"threads": batch, "snapshot": snapshot, "begin": sent == 0, "done": not following, "kind": "file"}
         taken: dict[str, Any] = await api.put("deployments", deployment, "index", body=body)
-        problems += [{**found, "line": found["line"] + sent} for found in taken["problems"]]
+        room = MAX_PROBLEMS - len(problems)
+        problems += [{**found, "line": found["line"] + sent} for found in taken["problems"][:room]]
         sent += len(batch)
         if not following:
             return {**taken, "accepted": sent - taken["rejected"], "problems": problems}

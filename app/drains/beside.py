@@ -30,7 +30,7 @@ async def gather_traces(
     created_at, moved_at = await traces.find_movement(connection, deployment_id, look.population)
     starts_at = now - window if created_at is None else max(now - window, created_at)
     reading = await _reading(connection, deployment_id, spec, look.deployment.langsmith)
-    targets = {run_name(node) for node in spec.nodes}
+    targets = {run_name(node): _elsewhere(look, run_name(node)) for node in spec.nodes}
     runs = await traces.list_entries(
         connection, deployment_id, spec.graph, targets, since=now - window, limit=MAX_ENTRIES
     )
@@ -49,11 +49,18 @@ async def gather_traces(
     )
 
 
+def _elsewhere(look: Look, name: str) -> frozenset[str]:
+    """Other graphs that ever had a node whose runs have this name."""
+    others = (found for found in look.revisions if found.graph != look.spec.graph)
+    return frozenset(found.graph for found in others if any(run_name(node) == name for node in found.nodes))
+
+
 async def _reading(
     connection: AsyncConnection, deployment_id: int, spec: DrainSpec, settings: LangSmithSettings
 ) -> Reading:
     source = await traces.find_source(connection, deployment_id)
     covered = await traces.list_coverage(connection, deployment_id)
+    under_way = await traces.list_under_way(connection, deployment_id)
     found = [covered.get(run_name(node)) for node in spec.nodes]
     known = [each for each in found if each is not None and each.exact]
     is_read = len(known) == len(found) and source is not None and source.project == settings.project
@@ -67,6 +74,7 @@ async def _reading(
         sampling_rate=settings.sampling_rate,
         retention=settings.retention,
         project_began_at=source.project_began_at if source else None,
+        is_under_way=any(run_name(node) in under_way for node in spec.nodes),
     )
     if not is_read or not known:
         return reading
@@ -110,9 +118,9 @@ async def gather_index(connection: AsyncConnection, look: Look) -> IndexEvidence
     if source is None and settings is None:
         return None
     expired_before = look.now - (settings or ThreadIndexSettings()).expires_after
-    mine = index.of_population(look.spec.graph, look.spec.created_before)
+    mine = (look.spec.graph, look.spec.created_before)
     return IndexEvidence(
         source=index_source(source, is_configured=True, now=look.now),
-        comparison=await index.compare(connection, look.deployment_id, mine, expired_before=expired_before),
+        comparison=await look.comparisons.of(connection, mine, expired_before=expired_before, now=look.now),
         max_age=look.spec.policy.sweep_max_age,
     )

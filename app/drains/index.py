@@ -74,11 +74,17 @@ class IndexEvidence:
 
     def status(self, now: datetime) -> SourceStatus:
         """The source as this drain sees it."""
-        stale = self.source.as_of is not None and now - self.source.as_of > self.max_age
+        is_stale = self.source.as_of is not None and now - self.source.as_of > self.max_age
+        is_empty = self.source.as_of is not None and not self.comparison.listed
+        status, sentence = self.source.status, self.source.sentence
+        if status == "complete" and (is_stale or is_empty):
+            status = "stale" if is_stale else "incomplete"
+            sentence = self._sentence("index_stale" if is_stale else "source_failed:empty", now)
         unresolved = sum(self.comparison.unresolved.values())
         return replace(
             self.source,
-            status="stale" if stale and self.source.status == "complete" else self.source.status,
+            status=status,
+            sentence=sentence,
             expected=self.comparison.listed,
             seen=self.comparison.listed - unresolved,
         )

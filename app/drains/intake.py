@@ -1,11 +1,14 @@
 """Whether threads entered a target since intake closed: what shows it, and what shows that they did not."""
 
-from sqlalchemy import ColumnElement, and_
+from collections.abc import Collection
+
+from sqlalchemy import ColumnElement, and_, false, or_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.drains.entered import entered, shown_not_entered
 from app.drains.looking import Look
-from app.inventory import reads, subjects, tables
+from app.facts.traces import run_name
+from app.inventory import reads, subjects, tables, traces
 from app.inventory.encode import Json
 
 
@@ -22,15 +25,23 @@ async def count_intake(connection: AsyncConnection, look: Look) -> tuple[int, in
             came_in.append(found.key)
         elif not shown_not_entered(subject, look.spec.nodes):
             unseen += found.count
-    if not came_in:
-        return 0, unseen
-    fresh = and_(since_then, subjects.looks_like(came_in, lens=look.lens), reads.has_not_arrived(look.row.id))
+    came = [_was_traced(look, look.spec.nodes)]
+    if came_in:
+        came.append(subjects.looks_like(came_in, lens=look.lens))
+    fresh = and_(since_then, or_(*came), reads.has_not_arrived(look.row.id))
     return await reads.count_threads(connection, look.deployment_id, fresh), unseen
 
 
+def _was_traced(look: Look, nodes: Collection[str]) -> ColumnElement[bool]:
+    """Threads that entered by their traces, where there are any: also those that passed through between two polls."""
+    if look.deployment.langsmith is None:
+        return false()
+    return traces.has_entered(look.deployment_id, {run_name(node) for node in nodes})
+
+
 async def list_arrivals(connection: AsyncConnection, look: Look) -> list[Json]:
-    """Threads created after intake closed that are at a target, or that their storage shows to have been, and that are
-    not recorded there yet."""
+    """Threads created after intake closed that are at a target, or that their storage or their traces show to have been, and
+    that are not recorded there yet. One that both show may be in it twice."""
     if look.closed_at is None:
         return []
     since_then = and_(look.population, tables.thread.c.created_at > look.closed_at)
@@ -41,6 +52,8 @@ async def list_arrivals(connection: AsyncConnection, look: Look) -> list[Json]:
             if entered(look.subject(found.key), node):
                 where = and_(new_here, subjects.looks_like([found.key], lens=look.lens))
                 arrivals += await _every(connection, look, where, node)
+        if look.deployment.langsmith is not None:
+            arrivals += await _every(connection, look, and_(new_here, _was_traced(look, [node])), node)
     return arrivals
 
 

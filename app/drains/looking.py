@@ -17,6 +17,7 @@ from app.drains.verdicts import SoakState
 from app.facts.types import Condition
 from app.inventory import reads, register, subjects
 from app.inventory.encode import Json
+from app.inventory.index import Comparisons
 from app.inventory.store import Store
 from app.inventory.subjects import Lens, SubjectCount, SubjectKey
 from app.inventory.views import RevisionSummary
@@ -40,6 +41,7 @@ class Look:
     rules: Rules
     lens: Lens
     dictionaries: Dictionaries
+    comparisons: Comparisons
     codes: Mapping[str, datetime]
     void: frozenset[str]
     now: datetime
@@ -160,6 +162,7 @@ async def take_look(
         ),
         lens=await _lens(connection, row, spec, now, max_age),
         dictionaries=dictionaries,
+        comparisons=store.comparisons(row.deployment_id),
         codes=await register.acknowledged_codes(connection, row.deployment_id, drain_id=row.id, now=now),
         void=void,
         now=now,

@@ -17,6 +17,7 @@ from app.inventory.views import Liveness, SourceStatus, Stay, TracedEntry
 
 SLACK = timedelta(minutes=5)  # between two clocks, and between a thread and its first trace
 QUIET = timedelta(hours=1)  # how long threads may move without a trace
+SKEW = timedelta(seconds=30)  # between the clocks of two processes that run the graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,8 @@ class Entries:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How the traces were read. ``status``: complete, incomplete or failed; None before the first attempt."""
+    """How the traces were read. ``status``: complete, incomplete or failed; None before the first attempt.
+    ``is_under_way``: more runs than one poll reads, so that the next ones go on."""
 
     status: str | None
     code: str | None
@@ -44,6 +46,7 @@ class Reading:
     sampling_rate: float
     retention: timedelta | None
     project_began_at: datetime | None
+    is_under_way: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +89,10 @@ class TraceEvidence:
                 yield "source_failed" if reading.status == "failed" else "traces_incomplete"
             yield "traces_stale"
         elif self.is_cut:
-            yield "traces_incomplete"
+            yield "traces_incomplete:many"
         if self._is_short(reading.covered_from, now):
-            yield "traces_window_short"
+            goes_on = reading.is_under_way and not (self._has_expired(now) or self._is_young())
+            yield "traces_incomplete" if goes_on else "traces_window_short"
         if reading.sampling_rate < 1:
             yield "traces_sampled"
         if self._is_silent():
@@ -127,6 +131,8 @@ class TraceEvidence:
                 return (
                     f"{names(self.nodes)} left a trace since the threads were last looked at. The next poll judges it."
                 )
+            case "traces_incomplete:many":
+                return f"{names(self.nodes)} left more runs in the last {window} than are looked at."
             case "traces_incomplete" if reading.status is None:
                 return "The traces were not read yet. The next poll does it."
             case "traces_incomplete":
@@ -206,9 +212,8 @@ class TraceEvidence:
             quiet = f"Nobody entered in the last {span(self.window)}"
             if self.entries.total:
                 quiet = f"{self.entries.explained:,} entries in the last {span(self.window)}, each by a thread that left in order"
-            return Check(
-                "traces", "pass", f"{quiet}; {self.liveness.others:,} runs of other nodes.", self.reading.covered_until
-            )
+            others = f"{self.liveness.others:,} runs" if self.liveness.others < 1000 else "a thousand runs or more"
+            return Check("traces", "pass", f"{quiet}; {others} of other nodes.", self.reading.covered_until)
         blocks = any(reason.verdict is Verdict.BLOCKED for reason in found)
         sentence = " ".join(reason.sentence for reason in found)
         return Check("traces", "fail" if blocks else "unknown", sentence, self.reading.covered_until)
@@ -238,8 +243,8 @@ def sort_entries(
 
 
 def _explains(stays: Iterable[Stay], run: TracedEntry, path: str) -> bool:
-    """A run belongs to the stay that ended next. One that has not ended counts among the threads."""
-    after = [stay for stay in stays if at_or_below(stay.node, path)]
+    """A run belongs to the stay that ended next, if it had begun. One that has not ended counts among the threads."""
+    after = [stay for stay in stays if at_or_below(stay.node, path) and _had_begun(stay, run, path)]
     after = [stay for stay in after if stay.left_at is None or stay.left_at >= run.started_at]
     if not after:
         return False
@@ -247,6 +252,12 @@ def _explains(stays: Iterable[Stay], run: TracedEntry, path: str) -> bool:
     if not ended:
         return True
     return min(ended, key=_left_at).departure == Departure.COMPLETED.value
+
+
+def _had_begun(stay: Stay, run: TracedEntry, path: str) -> bool:
+    """A stay begins with the checkpoint that schedules the node, and so before its run. What waits inside was entered long
+    after the run around it began."""
+    return stay.came_after is None or stay.node != path or run.started_at >= stay.came_after - SKEW
 
 
 def _left_at(stay: Stay) -> datetime:

@@ -1,7 +1,8 @@
 """The application's own list of threads: remember it, and compare it with the threads that were seen, both ways."""
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, case, delete, exists, func, or_, select, update
@@ -13,7 +14,10 @@ from app.inventory.traces import upsert
 from app.inventory.views import Comparison, IndexLine
 
 MISSING, HIDDEN, OTHER_FORM, NO_ID = "missing", "hidden", "other_form", "no_id"
+HOLDS = timedelta(minutes=5)
+MOST_KEPT = 200
 _entry, _thread = tables.index_thread, tables.thread
+Population = tuple[str, datetime | None]  # a graph, and before when its threads were created
 
 
 # -- writes ----------------------------------------------------------------------------------------------------------
@@ -65,13 +69,11 @@ async def _drop_open(
     connection: AsyncConnection, deployment_id: int, rows: dict[str, IndexEntry], *, reading: int
 ) -> int:
     """Ids that an earlier batch of the same reading had; those that it had open are taken out of ``rows``."""
-    found = (
-        await connection.execute(
-            select(_entry.c.thread_id, _entry.c.closed_at).where(
-                _entry.c.deployment_id == deployment_id, _entry.c.reading == reading, _entry.c.thread_id.in_(list(rows))
-            )
-        )
-    ).all()
+    query = select(_entry.c.thread_id, _entry.c.closed_at, _entry.c.reading).where(
+        _entry.c.deployment_id == deployment_id,
+        _entry.c.thread_id.in_(list(rows)),  # by its key: SQLite would go through all that the reading has so far
+    )
+    found = [row for row in (await connection.execute(query)).all() if row.reading == reading]
     for row in found:
         if row.closed_at is None:
             del rows[row.thread_id]
@@ -154,9 +156,44 @@ async def compare(
     """How many listed ids are what, and how many of them are closed."""
     is_mine = [_entry.c.deployment_id == deployment_id, *([] if where is None else [where])]
     word = _verdict(expired_before).label("word")
-    rows = (await connection.execute(select(word, func.count()).where(*is_mine).group_by(word))).all()
-    closed = await connection.scalar(select(func.count()).where(*is_mine, _entry.c.closed_at.is_not(None)))
-    return Comparison({row[0]: row[1] for row in rows}, int(closed or 0))
+    closed = func.count(_entry.c.closed_at)
+    rows = (await connection.execute(select(word, func.count(), closed).where(*is_mine).group_by(word))).all()
+    return Comparison({row[0]: row[1] for row in rows}, sum(row[2] for row in rows))
+
+
+@dataclass
+class Comparisons:
+    """Comparisons of one deployment, which take seconds for a million ids, kept until something may change them for the
+    worse: another list, or another answer of the server. What gets better, a thread that is seen or an id that expires, shows
+    with the next poll, or after ``HOLDS``.
+    """
+
+    deployment_id: int
+    _known: dict[Any, tuple[Any, datetime, Comparison]] = field(default_factory=dict)
+
+    async def of(
+        self, connection: AsyncConnection, population: Population | None, *, expired_before: datetime, now: datetime
+    ) -> Comparison:
+        """The listed ids of a population, or all of them."""
+        mark = await self._mark(connection)
+        key, where = population, None if population is None else of_population(*population)
+        if (known := self._known.get(key)) is not None:
+            marked, made_at, found = known
+            is_same = marked == mark if found.unresolved else marked[:-1] == mark[:-1]
+            if is_same and abs(now - made_at) < HOLDS:
+                return found
+        found = await compare(connection, self.deployment_id, where, expired_before=expired_before)
+        self._known = {key: (mark, now, found), **dict(list(self._known.items())[:MOST_KEPT])}
+        return found
+
+    async def _mark(self, connection: AsyncConnection) -> tuple[Any, ...]:
+        """What changes with the list, with what the server said of its ids, and last with each poll."""
+        source = await find_source(connection, self.deployment_id)
+        asked = func.max(_entry.c.checked_at, type_=tables.UtcDateTime)
+        checked = await connection.scalar(select(asked).where(_entry.c.deployment_id == self.deployment_id))
+        polled = func.max(tables.poll.c.id)
+        poll = await connection.scalar(select(polled).where(tables.poll.c.deployment_id == self.deployment_id))
+        return None if source is None else tuple(source), checked, poll
 
 
 async def count_states(connection: AsyncConnection, deployment_id: int, *, limit: int) -> dict[str, int]:

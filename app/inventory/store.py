@@ -8,6 +8,7 @@ from app.errors import NotFound
 from app.facts.privacy import Names
 from app.inventory import reads
 from app.inventory.db import Database
+from app.inventory.index import Comparisons
 from app.inventory.reads import InventoryScope
 from app.inventory.writes import Dictionaries
 from app.settings import DeploymentSettings
@@ -20,10 +21,15 @@ class Store:
     database: Database
     hash_key: bytes
     _dictionaries: dict[int, Dictionaries] = field(default_factory=dict)
+    _comparisons: dict[int, Comparisons] = field(default_factory=dict)
 
     def dictionaries(self, deployment_id: int) -> Dictionaries:
         """The dictionary entries of one deployment."""
         return self._dictionaries.setdefault(deployment_id, Dictionaries(deployment_id))
+
+    def comparisons(self, deployment_id: int) -> Comparisons:
+        """What became of the listed ids of one deployment."""
+        return self._comparisons.setdefault(deployment_id, Comparisons(deployment_id))
 
     async def names(self, connection: AsyncConnection, deployment_id: int, settings: DeploymentSettings) -> Names:
         """How field names are kept in this deployment: those that were ever declared, in clear."""

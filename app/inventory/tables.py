@@ -427,6 +427,17 @@ trace_coverage = Table(
     Column("covered_until", UtcDateTime, nullable=False),
 )
 
+trace_reading = Table(  # of a time that one poll did not read to its end: the next goes on
+    "trace_reading",
+    metadata,
+    _primary_deployment_id(),
+    Column("node", String(255), primary_key=True),
+    Column("exact", Boolean, nullable=False),
+    Column("since", UtcDateTime, nullable=False),
+    Column("reached", UtcDateTime, nullable=False),  # newest first: what began after it was read
+    Column("until", UtcDateTime, nullable=False),
+)
+
 trace_source = Table(
     "trace_source",
     metadata,

@@ -1,20 +1,22 @@
 """Traced runs: remember them, and answer when a node was entered, by whom, and whether the project is alive."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, case, delete, exists, func, or_, select
+from sqlalchemy import ColumnElement, and_, case, delete, exists, false, func, or_, select
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.facts.traces import RunEnd, TracedRun
+from app.facts.traces import RunEnd, TracedRun, written_at
 from app.facts.types import Condition
 from app.inventory import tables
-from app.inventory.views import Coverage, Liveness, NodeActivity, Stay, TracedEntry, Visit
+from app.inventory.views import Coverage, Liveness, NodeActivity, Stay, TracedEntry, UnderWay, Visit
 
 DAY = timedelta(days=1)
+MOST_COUNTED = 1000  # runs that show that a project is alive: more show no more
 _run, _thread, _seen = tables.trace_run, tables.thread, tables.observation
 
 
@@ -53,7 +55,7 @@ def upsert(
 
 
 async def set_coverage(connection: AsyncConnection, deployment_id: int, covered: Iterable[Coverage]) -> None:
-    """What was read without a gap."""
+    """What was read without a gap, up to now: no reading of these nodes is under way any more."""
     rows = [
         {
             "deployment_id": deployment_id,
@@ -67,6 +69,17 @@ async def set_coverage(connection: AsyncConnection, deployment_id: int, covered:
     if rows:
         query = upsert(connection, tables.trace_coverage, keys=("deployment_id", "node"))
         await connection.execute(query, rows)
+        table = tables.trace_reading
+        nodes = [row["node"] for row in rows]
+        await connection.execute(delete(table).where(table.c.deployment_id == deployment_id, table.c.node.in_(nodes)))
+
+
+async def set_under_way(connection: AsyncConnection, deployment_id: int, readings: Iterable[UnderWay]) -> None:
+    """Where readings that did not come to their end go on."""
+    rows = [{"deployment_id": deployment_id, **asdict(found)} for found in readings]
+    if rows:
+        query = upsert(connection, tables.trace_reading, keys=("deployment_id", "node"))
+        await connection.execute(query, rows)
 
 
 async def set_source(connection: AsyncConnection, deployment_id: int, **values: Any) -> None:
@@ -78,7 +91,7 @@ async def set_source(connection: AsyncConnection, deployment_id: int, **values: 
 
 async def forget_runs(connection: AsyncConnection, deployment_id: int, nodes: Collection[str] | None = None) -> None:
     """Everything, when the project is another one; or the runs of some nodes, before they are read anew."""
-    for table in (_run, tables.trace_coverage):
+    for table in (_run, tables.trace_coverage, tables.trace_reading):
         where = [table.c.deployment_id == deployment_id]
         if nodes is not None:
             where.append(table.c.node.in_(nodes))
@@ -91,8 +104,8 @@ async def forget_runs(connection: AsyncConnection, deployment_id: int, nodes: Co
 
 async def forget_coverage(connection: AsyncConnection, deployment_id: int, nodes: Collection[str]) -> None:
     """Read these nodes anew from the beginning of the window: of a time that no window reached, runs were forgotten."""
-    table = tables.trace_coverage
-    await connection.execute(delete(table).where(table.c.deployment_id == deployment_id, table.c.node.in_(nodes)))
+    for table in (tables.trace_coverage, tables.trace_reading):
+        await connection.execute(delete(table).where(table.c.deployment_id == deployment_id, table.c.node.in_(nodes)))
 
 
 async def roll_up(connection: AsyncConnection, deployment_id: int, *, since: datetime, until: datetime) -> None:
@@ -144,17 +157,32 @@ async def list_coverage(connection: AsyncConnection, deployment_id: int) -> dict
     return {row.node: Coverage(row.node, row.exact, row.covered_from, row.covered_until) for row in rows}
 
 
+async def list_under_way(connection: AsyncConnection, deployment_id: int) -> dict[str, UnderWay]:
+    """Readings that did not come to their end yet, by node."""
+    table = tables.trace_reading
+    rows = (await connection.execute(select(table).where(table.c.deployment_id == deployment_id))).all()
+    return {row.node: UnderWay(row.node, row.exact, row.since, row.reached, row.until) for row in rows}
+
+
 async def list_entries(
-    connection: AsyncConnection, deployment_id: int, graph: str, nodes: Collection[str], *, since: datetime, limit: int
+    connection: AsyncConnection,
+    deployment_id: int,
+    graph: str,
+    nodes: Mapping[str, Collection[str]],
+    *,
+    since: datetime,
+    limit: int,
 ) -> list[TracedEntry]:
-    """Runs of these nodes in the window, newest first: those of the graph's threads, and those that cannot be joined."""
+    """Runs of these nodes in the window, newest first. ``nodes``: each with the other graphs that have one of its name; what
+    a thread of those did is theirs. Any other run counts, also one that cannot be joined, and one of a thread that ran
+    under another graph since."""
     query = (
         select(_run.c.node, _run.c.thread_id, _run.c.trace_id, _run.c.started_at)
         .where(
             _run.c.deployment_id == deployment_id,
-            _run.c.node.in_(nodes),
+            _run.c.node.in_(list(nodes)),
             _run.c.started_at >= since,
-            ~_is_of_another(graph),
+            ~_is_of_another(graph, nodes),
         )
         .order_by(_run.c.started_at.desc(), _run.c.run_id)
         .limit(limit)
@@ -162,16 +190,31 @@ async def list_entries(
     return [TracedEntry(*row) for row in (await connection.execute(query)).all()]
 
 
-def _is_of_another(graph: str) -> ColumnElement[bool]:
-    """The run's thread is known, and belongs to other graphs only."""
+def _is_of_another(graph: str, nodes: Mapping[str, Collection[str]]) -> ColumnElement[bool]:
+    """The run's thread is known, belongs to other graphs only, and one of them has a node of this name."""
+    theirs = [
+        and_(_run.c.node == node, or_(_thread.c.graph_id.in_(others), _thread.c.head_graph_id.in_(others)))
+        for node, others in nodes.items()
+        if others
+    ]
+    if not theirs:
+        return false()
     belongs = or_(
         _thread.c.graph_id == graph,
         _thread.c.head_graph_id == graph,
         and_(_thread.c.graph_id.is_(None), _thread.c.head_graph_id.is_(None)),
     )
     return exists().where(
-        _thread.c.deployment_id == _run.c.deployment_id, _thread.c.thread_id == _run.c.thread_id, ~belongs
+        _thread.c.deployment_id == _run.c.deployment_id, _thread.c.thread_id == _run.c.thread_id, ~belongs, or_(*theirs)
     )
+
+
+def has_entered(deployment_id: int, nodes: Collection[str]) -> ColumnElement[bool]:
+    """Threads of which the traces show that they entered one of these nodes."""
+    entered = select(_run.c.thread_id).where(
+        _run.c.deployment_id == deployment_id, _run.c.node.in_(list(nodes)), _run.c.thread_id.is_not(None)
+    )
+    return _thread.c.thread_id.in_(entered)
 
 
 async def find_liveness(
@@ -183,12 +226,14 @@ async def find_liveness(
         _thread.c.thread_id == _run.c.thread_id,
         or_(_thread.c.graph_id == graph, _thread.c.head_graph_id == graph),
     )
-    query = select(
-        func.sum(case((_run.c.node.in_(but), 0), else_=1)).label("others"),
-        func.max(_run.c.started_at, type_=tables.UtcDateTime).label("newest"),
-    ).where(_run.c.deployment_id == deployment_id, _run.c.started_at >= since, or_(_run.c.thread_id.is_(None), is_ours))
-    row = (await connection.execute(query)).one()
-    return Liveness(row.others or 0, row.newest)
+    is_mine = and_(
+        _run.c.deployment_id == deployment_id, _run.c.started_at >= since, or_(_run.c.thread_id.is_(None), is_ours)
+    )
+    newest = await connection.scalar(
+        select(_run.c.started_at).where(is_mine).order_by(_run.c.started_at.desc()).limit(1)
+    )
+    some = select(_run.c.run_id).where(is_mine, _run.c.node.not_in(but)).limit(MOST_COUNTED).subquery()
+    return Liveness(int(await connection.scalar(select(func.count()).select_from(some)) or 0), newest)
 
 
 async def find_movement(
@@ -208,16 +253,36 @@ async def list_stays(
 ) -> list[Stay]:
     """Observations of these threads at or below these nodes."""
     below = [_seen.c.node.startswith(f"{path}/", autoescape=True) for path in paths]
+    columns = (_seen.c.thread_id, _seen.c.node, _seen.c.left_at, _seen.c.departure, _seen.c.checkpoint_id)
     found: list[Stay] = []
     wanted = sorted(threads)
     for start in range(0, len(wanted), 500):
-        query = select(_seen.c.thread_id, _seen.c.node, _seen.c.left_at, _seen.c.departure).where(
+        query = select(*columns, _looked_before().label("looked_before")).where(
             _seen.c.deployment_id == deployment_id,
             _seen.c.thread_id.in_(wanted[start : start + 500]),
             or_(_seen.c.node.in_(paths), *below),
         )
-        found += [Stay(*row) for row in (await connection.execute(query)).all()]
+        found += [_stay(row) for row in (await connection.execute(query)).all()]
     return found
+
+
+def _looked_before() -> ColumnElement[datetime]:
+    """When the last complete poll before the one that saw a leaf began: then it was not there yet."""
+    poll = tables.poll
+    begun = func.max(poll.c.started_at, type_=tables.UtcDateTime)
+    return (
+        select(begun)
+        .where(
+            poll.c.deployment_id == _seen.c.deployment_id,
+            poll.c.id < _seen.c.arrived_poll_id,
+            poll.c.state == "complete",
+        )
+        .scalar_subquery()
+    )
+
+
+def _stay(row: Any) -> Stay:
+    return Stay(row.thread_id, row.node, row.left_at, row.departure, written_at(row.checkpoint_id) or row.looked_before)
 
 
 async def list_activity(
@@ -244,6 +309,19 @@ async def list_visits(
     )
     rows = (await connection.execute(query)).all()
     return tuple(Visit(row.node, row.started_at, row.end, row.trace_id) for row in rows)
+
+
+async def list_newest_entries(
+    connection: AsyncConnection, deployment_id: int, nodes: Collection[str], *, limit: int
+) -> list[Any]:
+    """The newest runs of these nodes, newest first."""
+    query = (
+        select(_run)
+        .where(_run.c.deployment_id == deployment_id, _run.c.node.in_(list(nodes)))
+        .order_by(_run.c.started_at.desc(), _run.c.run_id)
+        .limit(limit)
+    )
+    return list((await connection.execute(query)).all())
 
 
 async def list_newest_run(

@@ -466,6 +466,17 @@ class Coverage:
 
 
 @dataclass(frozen=True, slots=True)
+class UnderWay:
+    """A reading of a node's runs between two moments, newest first, that has come to ``reached``."""
+
+    node: str
+    exact: bool
+    since: datetime
+    reached: datetime
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class TracedEntry:
     """A run of a target: when it began, and which thread it was."""
 
@@ -477,7 +488,8 @@ class TracedEntry:
 
 @dataclass(frozen=True, slots=True)
 class Liveness:
-    """Whether a project's silence says something: runs of other nodes in the window, and the newest run of the graph's."""
+    """Whether a project's silence says something: runs of other nodes in the window (a thousand are counted at most), and
+    the newest run of the graph's."""
 
     others: int
     newest: datetime | None
@@ -485,12 +497,14 @@ class Liveness:
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """A leaf of a thread at or below a target, as the thread list saw it. ``left_at`` None: still there."""
+    """A leaf of a thread at or below a target, as the thread list saw it. ``left_at`` None: still there. ``came_after``: it
+    cannot have begun before; None: nobody knows."""
 
     thread_id: str
     node: str
     left_at: datetime | None
     departure: str | None
+    came_after: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -561,17 +575,60 @@ class IndexReport:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeDay:
+    """What the traces of one day (from midnight, UTC) say of one node. ``left``: runs that ended without an error; an
+    interrupt ends one as ``errored`` in some versions."""
+
+    day: datetime
+    entered: int = 0
+    left: int = 0
+    errored: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class NodeTraces:
-    """One node in the traces. ``days``: entries of each of the last days, oldest first. ``joined``: entries of which the
-    thread is known. ``watched_since``: from when on every run of it was read; None: not read yet."""
+    """One node in the traces. ``days``: each of the last days, oldest first; the numbers beside it are their sums.
+    ``joined``: entries of which the thread is known. ``watched_since``: from when on every run of it was read; None: not read
+    yet. ``is_quiet``: watched for as long as the days go back, and nobody entered: a candidate for removal."""
 
     node: str
     last_entered: datetime | None
     entered: int
-    joined: int
+    left: int
     errored: int
-    days: tuple[int, ...]
+    joined: int
+    days: tuple[NodeDay, ...]
     watched_since: datetime | None
+    is_quiet: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEntry:
+    """One run of a node. ``end``: success, error (an interrupt too) or pending. ``trace``: its page in LangSmith."""
+
+    node: str
+    at: datetime
+    end: str
+    thread_id: str | None
+    trace: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """The deployed nodes in the traces, by name. Runs have no graph: nodes of one name in two graphs are one here.
+    ``quiet``: nobody has entered them for 30 days."""
+
+    deployment: str
+    source: SourceStatus
+    items: tuple[NodeTraces, ...]
+    quiet: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEntries:
+    """The newest runs of one node, newest first."""
+
+    items: tuple[NodeEntry, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,8 @@ from app.inventory.views import (
     DrainMention,
     Evidence,
     Inventory,
+    NodeEntry,
+    NodeReport,
     NodeTraces,
     Pace,
     PollSummary,
@@ -39,7 +41,7 @@ from app.inventory.views import (
 from app.jobs.polling.verifying import verification_of
 from app.jobs.readings import Readings
 from app.jobs.runtime import Runtime
-from app.jobs.traced import list_nodes, other_sources, with_traces
+from app.jobs.traced import list_entries, list_nodes, other_sources, with_traces
 from app.rights import Caller, Right
 from app.settings import DeploymentSettings
 from app.sources.agent_server.client import without_secrets
@@ -224,6 +226,22 @@ class Dashboard:
         async with self._runtime.store.database.read() as connection:
             row = await reads.find_deployment(connection, name)
             return () if row is None else await list_nodes(connection, row.id, nodes, now=utc_now())
+
+    async def entries(self, name: str, nodes: Collection[str], limit: int) -> tuple[NodeEntry, ...]:
+        """The newest traced runs of these nodes, newest first."""
+        self._runtime.deployment(name)
+        async with self._runtime.store.database.read() as connection:
+            row = await reads.find_deployment(connection, name)
+            return () if row is None else await list_entries(connection, row.id, nodes, limit=limit)
+
+    async def node_report(self, name: str) -> NodeReport:
+        """The deployed nodes in the traces, and those that nobody has entered for 30 days."""
+        status = await self.deployment(name)
+        deployed = [found for found in status.revisions if found.vanished_at is None]
+        paths = sorted({node for found in deployed for node in found.nodes if not node.startswith("__")})
+        items = await self.nodes(name, paths)
+        [source] = [found for found in status.sources if found.name == "traces"]
+        return NodeReport(name, source, items, tuple(each.node for each in items if each.is_quiet))
 
     async def _read_now(
         self, settings: DeploymentSettings, thread_id: str, known: ThreadFacts | None, background: Background

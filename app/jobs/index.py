@@ -102,6 +102,12 @@ class IndexReader:
     async def _check(self, deployment_id: int, now: datetime) -> None:
         """Ask for some ids that are listed and that nobody has seen: is there no such thread, or is it hidden?"""
         async with self.store.database.read() as connection:
+            expired_before = now - (self.settings or ThreadIndexSettings()).expires_after
+            comparison = await self.store.comparisons(deployment_id).of(
+                connection, None, expired_before=expired_before, now=now
+            )
+            if not comparison.unresolved and not comparison.by_word.get("expired"):
+                return
             ids = await index.list_unresolved(connection, deployment_id, checked_before=now - CHECK_AGAIN, limit=CHECKS)
             inside = {found: match.group().lower() for found in ids if (match := _UUID.search(found))}
             known = await index.list_known(connection, deployment_id, set(inside.values()) - set(ids))

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -10,7 +11,7 @@ from app.errors import at
 from app.facts.traces import run_name
 from app.inventory import index, traces
 from app.inventory.freshness import index_source, traces_source
-from app.inventory.views import Coverage, Evidence, NodeTraces, SourceStatus
+from app.inventory.views import Coverage, Evidence, NodeActivity, NodeDay, NodeEntry, NodeTraces, SourceStatus
 from app.settings import DeploymentSettings
 
 DAYS = 30
@@ -40,25 +41,65 @@ async def list_nodes(
     names = {path: run_name(path) for path in paths}
     covered = await traces.list_coverage(connection, deployment_id)
     last = await traces.list_last_entered(connection, deployment_id)
-    start = traces.midnight(now) - timedelta(days=DAYS - 1)
-    activity = await traces.list_activity(connection, deployment_id, since=start, nodes=set(names.values()))
-    found = []
-    for path, name in names.items():
-        mine = {each.day: each for each in activity if each.node == name}
-        days = [start + timedelta(days=number) for number in range(DAYS)]
-        entered_on = [day for day, each in mine.items() if each.entered]
-        found.append(
-            NodeTraces(
-                node=path,
-                last_entered=last.get(name) or max(entered_on, default=None),
-                entered=sum(each.entered for each in mine.values()),
-                joined=sum(each.joined for each in mine.values()),
-                errored=sum(each.errored for each in mine.values()),
-                days=tuple(mine[day].entered if day in mine else 0 for day in days),
-                watched_since=_watched_since(covered.get(name), source.project_began_at),
-            )
+    activity = await traces.list_activity(connection, deployment_id, since=_first_day(now), nodes=set(names.values()))
+    return tuple(
+        _node(
+            path,
+            {each.day: each for each in activity if each.node == name},
+            last.get(name),
+            _watched_since(covered.get(name), source.project_began_at),
+            now,
         )
-    return tuple(found)
+        for path, name in names.items()
+    )
+
+
+def _first_day(now: datetime) -> datetime:
+    return traces.midnight(now) - timedelta(days=DAYS - 1)
+
+
+def _node(
+    path: str,
+    by_day: Mapping[datetime, NodeActivity],
+    last: datetime | None,
+    watched_since: datetime | None,
+    now: datetime,
+) -> NodeTraces:
+    entered = sum(each.entered for each in by_day.values())
+    days = [_first_day(now) + timedelta(days=number) for number in range(DAYS)]
+    return NodeTraces(
+        node=path,
+        last_entered=last or max((day for day, each in by_day.items() if each.entered), default=None),
+        entered=entered,
+        left=sum(each.finished for each in by_day.values()),
+        errored=sum(each.errored for each in by_day.values()),
+        joined=sum(each.joined for each in by_day.values()),
+        days=tuple(_day(day, by_day.get(day)) for day in days),
+        watched_since=watched_since,
+        is_quiet=not entered and watched_since is not None and now - watched_since >= timedelta(days=DAYS),
+    )
+
+
+def _day(day: datetime, found: NodeActivity | None) -> NodeDay:
+    return NodeDay(day) if found is None else NodeDay(day, found.entered, found.finished, found.errored)
+
+
+async def list_entries(
+    connection: AsyncConnection, deployment_id: int, paths: Collection[str], *, limit: int
+) -> tuple[NodeEntry, ...]:
+    """The newest runs of these nodes, with the way to their threads and traces."""
+    source = await traces.find_source(connection, deployment_id)
+    names = {run_name(path) for path in paths}
+    if source is None or not names:
+        return ()
+    rows = await traces.list_newest_entries(connection, deployment_id, names, limit=limit)
+    return tuple(
+        NodeEntry(row.node, row.started_at, row.end, row.thread_id, _trace_url(source, row.trace_id)) for row in rows
+    )
+
+
+def _trace_url(source: Any, trace_id: str | None) -> str | None:
+    return f"{source.project_url}/r/{trace_id}" if source.project_url and trace_id else None
 
 
 def _watched_since(covered: Coverage | None, began_at: datetime | None) -> datetime | None:
@@ -88,7 +129,7 @@ async def _traces(
         return None
     visits = await traces.list_visits(connection, deployment_id, thread_id, limit=1)
     newest = visits[0] if visits else None
-    url = f"{known.project_url}/r/{newest.trace_id}" if newest and newest.trace_id and known.project_url else None
+    url = _trace_url(known, newest.trace_id) if newest else None
     return {
         "window": at(max(found.covered_from for found in covered.values())),
         "last_entered": at(newest.at) if newest else None,

@@ -3,9 +3,10 @@
 A failure here is an outcome that is remembered, never an exception: the poll of threads goes on.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -14,16 +15,18 @@ from app.errors import DrainboardError, SourceError, Throttled
 from app.facts.traces import run_name
 from app.inventory import reads, traces
 from app.inventory.store import Store
-from app.inventory.views import Coverage
+from app.inventory.views import Coverage, UnderWay
 from app.logs import get_logger
 from app.settings import LangSmithSettings
-from app.sources.langsmith.client import LangSmith, Project
+from app.sources.langsmith import client
+from app.sources.langsmith.client import After, LangSmith, Project
 
 LEAST_WINDOW = timedelta(hours=72)
 OVERLAP = timedelta(minutes=10)  # a run may arrive late
 PROJECT_HOLDS = timedelta(hours=1)
 FIRST_PAUSE = timedelta(seconds=30)
 LONGEST_PAUSE = timedelta(minutes=15)
+TIE = timedelta(seconds=1)  # runs that began at the same moment may be on both sides of where a reading goes on
 INCOMPLETE = "LangSmith's answer stopped before its end, so runs may be missing. The next polls ask again."
 MAX_NAMES = 200  # in one question
 _NOT_NODES = frozenset({"__start__", "__end__"})
@@ -32,13 +35,39 @@ log = get_logger("traces")
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """A time of which runs are read, newest first. ``reached``: what began after it was read by earlier polls."""
+
+    since: datetime
+    until: datetime
+    reached: datetime | None = None
+
+    @property
+    def ends_at(self) -> datetime:
+        """Up to when runs are still to be asked for."""
+        return self.until if self.reached is None else min(self.until, self.reached + TIE)
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
     """Runs of these nodes that began in this time."""
 
     names: tuple[str, ...]
     exact: bool
-    since: datetime
-    until: datetime
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How far a reading came. ``reached``: the oldest moment to which a reading that ran into its limit has come."""
+
+    whole: bool = True
+    reached: datetime | None = None
+
+    def __or__(self, other: "Outcome") -> "Outcome":
+        """Both: what is missing from either is missing."""
+        reached = [found for found in (self.reached, other.reached) if found is not None]
+        return Outcome(self.whole and other.whole, max(reached, default=None))
 
 
 @dataclass
@@ -61,9 +90,9 @@ class TraceReader:
         if self._not_before is not None and now < self._not_before:
             return
         failure: DrainboardError | None = None
-        whole = False
+        outcome = Outcome(whole=False)
         try:
-            whole = await self._read(deployment_id, now)
+            outcome = await self._read(deployment_id, now)
             self._throttled, self._not_before = 0, None
         except Throttled as error:
             failure = error
@@ -71,24 +100,33 @@ class TraceReader:
             self._throttled, self._not_before = self._throttled + 1, now + pause
         except DrainboardError as error:
             failure, self._project = error, None
-        await self._remember(deployment_id, now, failure, whole=whole)
+        await self._remember(deployment_id, now, failure, outcome)
 
     async def aclose(self) -> None:
         """Close the connections."""
         if self._source is not None:
             await self._source.aclose()
 
-    async def _read(self, deployment_id: int, now: datetime) -> bool:
-        """Whether everything that was asked for came to its end."""
+    async def _read(self, deployment_id: int, now: datetime) -> Outcome:
+        """How far everything that was asked for came. What an earlier poll began is ended first, then what is new is asked."""
         async with self.store.database.write() as connection:
             known = await traces.find_source(connection, deployment_id)
             if known is not None and known.project != self.settings.project:
                 await traces.forget_runs(connection, deployment_id)
         source, project = await self._open(now)
-        whole = True
-        for question in await self._questions(deployment_id, now):
-            whole = await self._answer(deployment_id, source, project, question) and whole
-        return whole
+        questions = await self._questions(deployment_id, now)
+        outcome = await self._ask(deployment_id, source, project, questions)
+        if outcome.whole and any(question.span.reached is not None for question in questions):
+            outcome = await self._ask(deployment_id, source, project, await self._questions(deployment_id, now))
+        return outcome
+
+    async def _ask(
+        self, deployment_id: int, source: LangSmith, project: Project, questions: Iterable[Question]
+    ) -> Outcome:
+        outcome = Outcome()
+        for question in questions:
+            outcome |= await self._answer(deployment_id, source, project, question)
+        return outcome
 
     async def _open(self, now: datetime) -> tuple[LangSmith, Project]:
         if self._source is None:
@@ -110,6 +148,7 @@ class TraceReader:
             drains = [row for row in await reads.list_drains(connection) if row.deployment_id == deployment_id]
             revisions = await reads.list_revisions(connection, deployment_id)
             covered = await traces.list_coverage(connection, deployment_id)
+            under_way = await traces.list_under_way(connection, deployment_id)
         open_drains = [row.spec for row in drains if row.closed_at is None]
         targets = {
             run_name(target["name"]) for spec in open_drains for target in spec["targets"] if target["kind"] == "node"
@@ -119,23 +158,22 @@ class TraceReader:
         reach = self._window if self.settings.retention is None else min(self._window, self.settings.retention)
         start = now - reach  # what has expired cannot be asked for
         others = {run_name(node) for found in revisions for node in found.nodes} - _NOT_NODES - targets
-        anew = {name for name in targets if name in covered and not covered[name].exact}
-        if anew:
+        anew = {
+            name for name in targets if not any(name in found and found[name].exact for found in (covered, under_way))
+        }
+        if anew:  # what a question about many nodes found under this name need not be the node's own run
             async with self.store.database.write() as connection:
                 await traces.forget_runs(connection, deployment_id, anew)
         known = {name: found for name, found in covered.items() if name not in anew}
-        questions = [Question((name,), True, self._since(known.get(name), start), now) for name in sorted(targets)]
-        return [*questions, *self._about_others(others, known, start, now)]
 
-    def _about_others(
-        self, names: set[str], known: dict[str, Coverage], start: datetime, now: datetime
-    ) -> Iterable[Question]:
-        by_start: dict[datetime, list[str]] = {}
-        for name in sorted(names):
-            by_start.setdefault(self._since(known.get(name), start), []).append(name)
-        for since, together in by_start.items():
-            for first in range(0, len(together), MAX_NAMES):
-                yield Question(tuple(together[first : first + MAX_NAMES]), False, since, now)
+        def span(name: str) -> Span:
+            going_on = under_way.get(name)
+            if going_on is not None and going_on.exact == (name in targets):
+                return Span(going_on.since, going_on.until, going_on.reached)
+            return Span(self._since(known.get(name), start), now)
+
+        questions = [Question((name,), True, span(name)) for name in sorted(targets)]
+        return [*questions, *_about_others({name: span(name) for name in sorted(others)})]
 
     def _since(self, covered: Coverage | None, start: datetime) -> datetime:
         """Where to go on; from the beginning when there was nothing yet, or the window grew."""
@@ -145,44 +183,59 @@ class TraceReader:
 
     # -- asking --------------------------------------------------------------------------------------------------
 
-    async def _answer(self, deployment_id: int, source: LangSmith, project: Project, question: Question) -> bool:
-        """Keep what comes, page by page; the time counts as covered only when all of it came."""
-        whole, oldest = True, question.until
-        pages = source.pages(project, question.names, exact=question.exact, since=question.since, until=question.until)
-        async for page in pages:
-            whole = whole and page.is_whole
-            oldest = min([oldest, *(run.started_at for run in page.runs)])
-            async with self.store.database.write() as connection:
-                await traces.keep_runs(connection, deployment_id, page.runs)
+    async def _answer(self, deployment_id: int, source: LangSmith, project: Project, question: Question) -> Outcome:
+        """Keep what comes, page by page; the time counts as covered only when all of it came. Otherwise the next poll goes on
+        where the pages that came without a gap end."""
+        span, failure = question.span, None
+        whole, after, reached, oldest = True, After.LOST, span.ends_at, span.until
+        pages = source.pages(project, question.names, exact=question.exact, since=span.since, until=span.ends_at)
+        try:
+            async for page in pages:
+                times = [run.started_at for run in page.runs]
+                whole = whole and page.is_whole and _is_older(times, reached)
+                reached = min([reached, *times]) if whole else reached
+                oldest, after = min([oldest, *times]), page.after
+                async with self.store.database.write() as connection:
+                    await traces.keep_runs(connection, deployment_id, page.runs)
+        except DrainboardError as error:
+            failure = error
+        is_done = whole and after is After.NOTHING and failure is None
         async with self.store.database.write() as connection:
-            await traces.roll_up(connection, deployment_id, since=oldest, until=question.until)
-            if whole:
+            await traces.roll_up(connection, deployment_id, since=oldest, until=span.ends_at)
+            if is_done:
                 await self._cover(connection, deployment_id, question)
-        return whole
+            elif reached < span.ends_at:
+                readings = [UnderWay(name, question.exact, span.since, reached, span.until) for name in question.names]
+                await traces.set_under_way(connection, deployment_id, readings)
+        if failure is not None:
+            raise failure
+        return Outcome(is_done, reached if whole and after is After.MORE else None)
 
     async def _cover(self, connection: AsyncConnection, deployment_id: int, question: Question) -> None:
         covered = await traces.list_coverage(connection, deployment_id)
         now_covered = []
         for name in question.names:
-            began = self._began(covered.get(name), question)
-            now_covered.append(Coverage(name, question.exact, began, question.until))
+            began = self._began(covered.get(name), question.span)
+            now_covered.append(Coverage(name, question.exact, began, question.span.until))
         await traces.set_coverage(connection, deployment_id, now_covered)
 
-    def _began(self, before: Coverage | None, question: Question) -> datetime:
+    def _began(self, before: Coverage | None, span: Span) -> datetime:
         """Since when nothing is missing. What expired before it was read is a gap."""
-        retention = self.settings.retention
-        if before is None or question.since > before.covered_until:
-            return question.since
-        if retention is not None and question.until - before.covered_until > retention:
-            return question.until - retention
-        return min(before.covered_from, question.since)
+        retention, began = self.settings.retention, span.since
+        if before is not None and span.since <= before.covered_until:
+            if retention is not None and span.until - before.covered_until > retention:
+                return span.until - retention
+            began = min(before.covered_from, span.since)
+        if retention is not None and span.reached is not None:
+            return max(began, utc_now() - retention)
+        return began
 
     # -- remembering ---------------------------------------------------------------------------------------------
 
     async def _remember(
-        self, deployment_id: int, now: datetime, failure: DrainboardError | None, *, whole: bool
+        self, deployment_id: int, now: datetime, failure: DrainboardError | None, outcome: Outcome
     ) -> None:
-        status, code, sentence = _outcome(failure, whole=whole)
+        status, code, sentence = _status(failure, outcome)
         async with self.store.database.write() as connection:
             before = await traces.find_source(connection, deployment_id)
             project = self._project
@@ -204,10 +257,36 @@ class TraceReader:
         log.info("traces.read", deployment=self.deployment, status=status, code=code)
 
 
-def _outcome(failure: DrainboardError | None, *, whole: bool) -> tuple[str, str | None, str | None]:
+def _about_others(spans: Mapping[str, Span]) -> Iterator[Question]:
+    """One question for all nodes that are read over the same time."""
+    by_span: dict[Span, list[str]] = {}
+    for name, span in spans.items():
+        by_span.setdefault(span, []).append(name)
+    for span, together in by_span.items():
+        for first in range(0, len(together), MAX_NAMES):
+            yield Question(tuple(together[first : first + MAX_NAMES]), False, span)
+
+
+def _is_older(times: Sequence[datetime], reached: datetime) -> bool:
+    """Whether a page goes on newest first: only then nothing is missing above its last run."""
+    return all(later >= earlier for later, earlier in pairwise([reached, *times]))
+
+
+def _status(failure: DrainboardError | None, outcome: Outcome) -> tuple[str, str | None, str | None]:
     if isinstance(failure, Throttled):
         return "incomplete", failure.code, failure.message
     if failure is not None:
         code = failure.code if isinstance(failure, SourceError) else "settings"
         return "failed", code, failure.message[:500]
-    return ("complete", None, None) if whole else ("incomplete", "cut_short", INCOMPLETE)
+    if outcome.whole:
+        return "complete", None, None
+    if outcome.reached is None:
+        return "incomplete", "cut_short", INCOMPLETE
+    return "incomplete", "under_way", _going_on(outcome.reached)
+
+
+def _going_on(reached: datetime) -> str:
+    return (
+        f"There are more than the {client.MAX_RUNS:,} runs that one poll asks for; they were read back to "
+        f"{reached:%Y-%m-%d %H:%M} UTC. The next polls go on from there."
+    )

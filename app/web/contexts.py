@@ -7,7 +7,7 @@ and paths that ``render.py`` registers.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import ClassVar
 
 from app.drains.answers import Answer, BlockingThread, Verdict
@@ -20,6 +20,7 @@ from app.inventory.views import (
     DeployThread,
     Evidence,
     Inventory,
+    NodeEntry,
     NodeTraces,
     SourceStatus,
     ThreadPage,
@@ -63,15 +64,18 @@ class NodeCounts:
 @dataclass(frozen=True, slots=True)
 class TracedNode:
     """A node in the traces. ``strip``: a block for each of the last days, the busiest the highest; a day without an entry
-    is a dot. ``is_quiet``: watched for 30 days, and nobody entered."""
+    is a dot. ``is_quiet``: watched for 30 days, and nobody entered. ``waiting``: threads that block a drain there."""
 
     node: str
     last_entered: datetime | None
     entered: int
+    left: int
+    errored: int
     joined_share: int | None
     strip: str
     watched_since: datetime | None
     is_quiet: bool
+    waiting: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +199,7 @@ class DrainPage:
     attest: Form
     burndown: BurnPicture | None = None
     traces: tuple[TracedNode, ...] = ()
+    entries: tuple[NodeEntry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,23 +350,25 @@ def deployed_nodes(deployment: DeploymentStatus) -> tuple[str, ...]:
     return tuple(dict.fromkeys(node for each in deployed for node in each.nodes if not node.startswith("__")))
 
 
-def traced_nodes(found: Iterable[NodeTraces], now: datetime) -> tuple[TracedNode, ...]:
-    """Nodes as the pages show them, in their order."""
+def traced_nodes(found: Iterable[NodeTraces], waiting: Mapping[str, int] | None = None) -> tuple[TracedNode, ...]:
+    """Nodes as the pages show them, in their order; ``waiting``: threads that a drain's target still holds."""
     return tuple(
         TracedNode(
             node=each.node,
             last_entered=each.last_entered,
             entered=each.entered,
+            left=each.left,
+            errored=each.errored,
             joined_share=round(100 * each.joined / each.entered) if each.entered else None,
-            strip=_strip(each.days),
+            strip=_strip(day.entered for day in each.days),
             watched_since=each.watched_since,
-            is_quiet=not each.entered and each.watched_since is not None and now - each.watched_since >= _QUIET_FOR,
+            is_quiet=each.is_quiet,
+            waiting=None if waiting is None else waiting.get(each.node, 0),
         )
         for each in found
     )
 
 
-_QUIET_FOR = timedelta(days=30)
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
 

@@ -12,6 +12,7 @@ from app.inventory.views import (
     DeployReport,
     Evidence,
     Inventory,
+    NodeEntry,
     NodeTraces,
     PollSummary,
     ThreadPage,
@@ -56,6 +57,10 @@ class Dashboard(Protocol):
 
     async def evidence(self, name: str, thread_id: str, live: bool) -> Evidence:
         """The evidence report of one thread; ``live`` reads the server now. An unknown thread is ``found=False``."""
+        ...
+
+    async def entries(self, name: str, nodes: Collection[str], limit: int) -> tuple[NodeEntry, ...]:
+        """The newest traced runs of these nodes, newest first."""
         ...
 
     async def nodes(self, name: str, nodes: Collection[str]) -> tuple[NodeTraces, ...]:

@@ -33,6 +33,7 @@ FIRST_THREADS = 20
 PAGE_OF_THREADS = 50
 PAST_ANSWERS = 10
 LAST_DEPLOYS = 50
+LAST_ENTRIES = 10
 MAX_ID = 2**53
 
 router = APIRouter(default_response_class=HTMLResponse, include_in_schema=False)
@@ -66,7 +67,7 @@ async def deployment(request: Request, name: str, data: Data, asked: Asked) -> H
     status = await data.deployment(name)
     inventory = await data.inventory(name, asked.filters)
     counts = await _node_totals(data, status, inventory, asked.filters)
-    traces = contexts.traced_nodes(await data.nodes(name, contexts.deployed_nodes(status)), status.as_of or utc_now())
+    traces = contexts.traced_nodes(await data.nodes(name, contexts.deployed_nodes(status)))
     page = DeploymentPage(
         deployment=status,
         inventory=inventory,
@@ -200,7 +201,11 @@ async def show_drain(
         say=say or Form(),
         attest=attest or Form(),
         burndown=draw_burndown(await data.history(name)),
-        traces=contexts.traced_nodes(await data.nodes(answer.deployment, targets), answer.evaluated_at),
+        traces=contexts.traced_nodes(
+            await data.nodes(answer.deployment, targets),
+            {target.name: target.blocking for target in answer.targets if target.kind == "node"},
+        ),
+        entries=await data.entries(answer.deployment, targets, LAST_ENTRIES),
     )
     return _respond(request, page, status=status)
 

@@ -30,7 +30,7 @@ class Between:
     """Passes questions on to an application, unless a test says what to answer to a path. ``asked`` keeps the paths."""
 
     app: ASGIApp
-    answers: dict[str, list[Response]] = field(default_factory=dict)
+    answers: dict[str, list[Response | None]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     url: str = ""
 
@@ -39,12 +39,14 @@ class Between:
             self.asked.append(scope["path"])
             for path, answers in self.answers.items():
                 if scope["path"].endswith(path) and answers:
-                    await (answers.pop(0) if len(answers) > 1 else answers[0])(scope, receive, send)
-                    return
+                    answer = answers.pop(0) if len(answers) > 1 else answers[0]
+                    if answer is not None:
+                        await answer(scope, receive, send)
+                        return
         await self.app(scope, receive, send)
 
-    def fail(self, path: str, *answers: Response) -> None:
-        """Answer so from now on, the last of them for ever."""
+    def fail(self, path: str, *answers: Response | None) -> None:
+        """Answer so from now on, the last of them for ever. None passes one on."""
         self.answers[path] = list(answers)
 
     def mend(self) -> None:

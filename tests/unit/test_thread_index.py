@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import create_engine, text
 
+from app.clock import utc_now
 from app.drains.answers import Verdict
 from app.drains.index import IndexEvidence
 from app.drains.verdicts import decide
@@ -361,6 +363,61 @@ async def test_a_long_list_is_taken_in_batches(
     assert (await _compare(store, deployment_id))["seen"] == 3
 
 
+async def _kept(store: Store, deployment_id: int) -> Mapping[str, int]:
+    async with store.database.read() as connection:
+        found = await store.comparisons(deployment_id).of(
+            connection, ("support", None), expired_before=NOW - timedelta(days=90), now=NOW
+        )
+    return found.by_word
+
+
+async def test_a_comparison_that_is_kept_never_hides_what_got_worse(store: Store, deployment_id: int) -> None:
+    old = {"thread_id": uuid_of(12), "created_at": OLD.isoformat()}
+    await take(store, deployment_id, _push({"thread_id": uuid_of(1)}, old), now=NOW)
+    await _reader(store, Server()).read(deployment_id)
+    assert await _kept(store, deployment_id) == {"seen": 1, "expired": 1}
+
+    async with store.database.write() as connection:  # the server has it all the same
+        await index.set_found(connection, deployment_id, {uuid_of(12): index.HIDDEN}, now=utc_now())
+    assert await _kept(store, deployment_id) == {"seen": 1, "hidden": 1}
+
+    await take(store, deployment_id, _push({"thread_id": uuid_of(9)}, snapshot=None), now=utc_now())
+    assert await _kept(store, deployment_id) == {"seen": 1, "hidden": 1, "unchecked": 1}
+
+    async with store.database.write() as connection:
+        poll = await writes.begin_poll(connection, deployment_id, kind="scan", now=NOW)
+        seen = [facts(row(uuid_of(9)))]
+        await writes.upsert_threads(connection, Dictionaries(deployment_id), seen, poll_id=poll)
+    assert await _kept(store, deployment_id) == {"seen": 2, "hidden": 1}
+
+
+async def test_a_comparison_is_not_made_anew_while_nothing_changed(
+    store: Store, deployment_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await take(store, deployment_id, _push({"thread_id": uuid_of(1)}), now=NOW)
+    first = await _kept(store, deployment_id)
+    monkeypatch.setattr(index, "compare", None)
+    async with store.database.write() as connection:
+        await writes.begin_poll(connection, deployment_id, kind="scan", now=NOW)
+
+    assert await _kept(store, deployment_id) == first
+
+
+async def test_the_time_of_a_query_is_that_of_the_database_and_not_of_who_takes_its_rows(application: str) -> None:
+    """A million rows are written for longer than the query takes."""
+    engine = create_engine(application)
+    with engine.begin() as connection:
+        rows = [{"id": uuid_of(100 + number)} for number in range(8000)]
+        connection.execute(text("insert into conversation (id) values (:id)"), rows)
+    engine.dispose()
+    taken = 0
+    async for batch in read_index(deployment="d", url=application, query=QUERY, longest=timedelta(seconds=1)):
+        taken += len(batch.entries)
+        await asyncio.sleep(0.4)
+
+    assert taken == 8002
+
+
 # -- the verdict -------------------------------------------------------------------------------------------------------
 
 
@@ -396,6 +453,20 @@ def test_what_the_index_withholds_has_its_reason(what: str) -> None:
     assert [reason.code for reason in answer.reasons] == codes
     assert answer.verdict is (Verdict.UNKNOWN if codes else Verdict.DRAINED)
     assert all(reason.sentence.endswith((".", "?")) for reason in answer.reasons)
+
+
+def test_a_list_without_a_thread_of_the_graph_is_shown_as_incomplete_with_its_sentence() -> None:
+    found = IndexEvidence(SourceStatus("index", "complete", NOW), Comparison({}, 0), HOUR).status(NOW)
+
+    assert (found.status, found.expected, found.seen) == ("incomplete", 0, 0)
+    assert found.sentence is not None
+    assert "lists no thread of this graph" in found.sentence
+
+
+def test_what_withholds_is_never_shown_as_complete() -> None:
+    for evidence_, codes in VERDICTS.values():
+        if {"source_failed", "index_stale"} & set(codes):
+            assert evidence_.status(NOW).status != "complete"
 
 
 words = st.dictionaries(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from app.drains.answers import Verdict
 from app.drains.dispositions import Disposition
 from app.drains.traces import Entries, Reading, TraceEvidence, sort_entries
 from app.drains.verdicts import decide
+from app.facts.traces import written_at
 from app.inventory.views import Liveness, Stay, TracedEntry
 from tests.unit.builders import HOUR, MINUTE, NODE, NOW, evidence, uuid_of
 
@@ -89,6 +91,18 @@ LOSSES: dict[str, tuple[TraceEvidence, list[str]]] = {
     "only the target's own runs": (quiet(liveness=Liveness(0, NOW - MINUTE)), ["traces_silent"]),
     "tracing that stopped": (quiet(liveness=Liveness(40, NOW - 3 * HOUR)), ["traces_silent"]),
     "a system that stands still": (quiet(liveness=Liveness(40, NOW - 3 * HOUR), moved_at=NOW - 3 * HOUR), []),
+    "part of the window, and the rest comes": (
+        quiet(reading=reading(status="incomplete", covered_from=NOW - HOUR, is_under_way=True)),
+        ["traces_incomplete"],
+    ),
+    "part of the window, and the rest has expired": (
+        quiet(reading=reading(covered_from=NOW - HOUR, is_under_way=True, retention=timedelta(days=1))),
+        ["traces_window_short"],
+    ),
+    "an entry that the threads were not asked about since": (
+        quiet(entries=Entries(1, 0, 0, 1, 0, NOW - MINUTE)),
+        ["traces_incomplete"],
+    ),
     "more entries than are looked at": (quiet(is_cut=True), ["traces_incomplete"]),
     "an entry that nothing explains": (quiet(entries=Entries(1, 0, 1, 0, 0, NOW - HOUR)), ["node_still_entered"]),
     "an entry that is explained": (quiet(entries=Entries(2, 2, 0, 0, 0, NOW - HOUR)), []),
@@ -156,9 +170,16 @@ def entry(minutes_ago: int, thread: int | None = 1, node: str = NODE) -> TracedE
     return TracedEntry(node, None if thread is None else uuid_of(thread), "t", NOW - minutes_ago * MINUTE)
 
 
-def stay(left_minutes_ago: int | None, departure: str | None = "completed", thread: int = 1, node: str = NODE) -> Stay:
+def stay(
+    left_minutes_ago: int | None,
+    departure: str | None = "completed",
+    thread: int = 1,
+    node: str = NODE,
+    came_minutes_ago: int | None = None,
+) -> Stay:
     left = None if left_minutes_ago is None else NOW - left_minutes_ago * MINUTE
-    return Stay(uuid_of(thread), node, left, departure if left else None)
+    came = None if came_minutes_ago is None else NOW - came_minutes_ago * MINUTE
+    return Stay(uuid_of(thread), node, left, departure if left else None, came)
 
 
 EXPLAINED: dict[str, tuple[TracedEntry, list[Stay], bool]] = {
@@ -175,7 +196,17 @@ EXPLAINED: dict[str, tuple[TracedEntry, list[Stay], bool]] = {
     "it came again after a loss": (entry(15), [stay(20, "lost"), stay(10)], True),
     "it stayed at another node": (entry(30), [stay(10, node="other")], False),
     "it stayed below": (entry(30), [stay(10, node=f"{NODE}/inner")], True),
-}
+    "it stayed below, where it came long after the outer run began": (
+        entry(30), [stay(10, node=f"{NODE}/inner", came_minutes_ago=20)], True
+    ),
+    "it began with the stay": (entry(30), [stay(10, came_minutes_ago=30)], True),
+    "it was answered during the stay": (entry(15), [stay(10, came_minutes_ago=30)], True),
+    "it passed through before it came to stay": (entry(40), [stay(10, came_minutes_ago=30)], False),
+    "it passed through before it came to stay, and still waits": (entry(40), [stay(None, came_minutes_ago=30)], False),
+    "it passed through between two stays": (
+        entry(40), [stay(50, came_minutes_ago=60), stay(10, came_minutes_ago=30)], False
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("what", EXPLAINED)
@@ -185,6 +216,21 @@ def test_an_entry_belongs_to_the_stay_that_ended_next(what: str) -> None:
     found = sort_entries([run], stays, [NODE], judged_until=NOW)
 
     assert (found.explained, found.unexplained) == ((1, 0) if is_explained else (0, 1))
+
+
+def test_a_checkpoint_says_when_it_was_written() -> None:
+    """The id and the time of one checkpoint of a real server."""
+    assert written_at("1f0c2b9e-4b0a-6c50-8001-0123456789ab") is not None
+    when = written_at(uuid6_at(NOW))
+    assert when is not None
+    assert abs(when - NOW) < timedelta(microseconds=2)
+    assert [written_at(odd) for odd in (None, "", "1f1ecba7-0001", str(uuid.uuid4()), "x" * 36)] == [None] * 5
+
+
+def uuid6_at(when: datetime) -> str:
+    """An id as LangGraph makes it at this time."""
+    ticks = int((when - datetime(1582, 10, 15, tzinfo=UTC)) / timedelta(microseconds=1)) * 10
+    return str(uuid.UUID(int=ticks >> 12 << 80 | 6 << 76 | (ticks & 0xFFF) << 64 | 2 << 62 | 5))
 
 
 def test_an_inner_target_is_found_by_its_own_name() -> None:

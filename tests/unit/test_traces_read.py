@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import select
+from starlette.responses import JSONResponse
 
 from app.demo.langsmith.runs import Runs
 from app.demo.langsmith.standin import make_standin, serve_standin
@@ -24,7 +25,7 @@ from app.jobs.traces import TraceReader
 from app.settings import LangSmithSettings
 from app.sources.langsmith import client
 from tests.flows.tracing import Between, slow_down
-from tests.unit.builders import topology
+from tests.unit.builders import facts, row, state, topology
 from tests.unit.test_traces_source import NOW, _raw
 
 NODE = "await_approval"
@@ -219,3 +220,187 @@ async def test_a_node_is_watched_since_the_project_began_at_the_earliest(
 
     assert (target.entered, quiet.entered) == (1, 0)
     assert quiet.watched_since == NOW - timedelta(minutes=1, seconds=1)
+
+
+# -- more than one poll reads ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A poll reads a page of three runs."""
+    monkeypatch.setattr(client, "PAGE", 3)
+    monkeypatch.setattr(client, "MAX_RUNS", 3)
+
+
+@pytest.mark.usefixtures("few")
+async def test_a_first_reading_that_is_too_long_goes_on_where_it_stopped_until_it_is_whole(
+    *, store: Store, deployment_id: int, reader: TraceReader, between: Between, runs: Runs, clock: Clock
+) -> None:
+    for number in range(0, 16, 2):
+        runs.take(_raw(number, ago=timedelta(hours=1)))
+    seen = []
+    for _ in range(4):
+        await reader.read(deployment_id)
+        source = await _source(store, deployment_id)
+        seen.append(
+            (len(await _kept(store)), source.status, source.code, NODE in await _coverage(store, deployment_id))
+        )
+        clock.now += timedelta(seconds=30)
+
+    assert [kept for kept, *_ in seen[:3]] == [3, 5, 7]  # the run at which it goes on is read twice
+    assert {tuple(rest) for _, *rest in seen[:3]} == {("incomplete", "under_way", False)}
+    assert seen[3] == (8, "complete", None, True)
+    found = (await _coverage(store, deployment_id))[NODE]
+    assert (found.covered_from, found.covered_until) == (NOW - timedelta(hours=72), clock.now - timedelta(seconds=30))
+    assert between.asked.count("/api/v2/runs/query") < 20
+
+    asked = between.asked.count("/api/v2/runs/query")
+    runs.take(_raw(0, ago=-timedelta(seconds=90)) | {"id": str(uuid.UUID(int=99))})
+    await reader.read(deployment_id)
+    assert len(await _kept(store)) == 9
+    assert between.asked.count("/api/v2/runs/query") - asked <= 8  # only what is new, and ten minutes before
+
+
+@pytest.mark.usefixtures("few")
+async def test_the_sentence_says_how_far_a_long_reading_has_come(
+    store: Store, deployment_id: int, reader: TraceReader, runs: Runs
+) -> None:
+    for number in range(0, 12, 2):
+        runs.take(_raw(number))
+    await reader.read(deployment_id)
+
+    sentence = (await _source(store, deployment_id)).sentence
+    assert f"{NOW - timedelta(seconds=64):%Y-%m-%d %H:%M} UTC" in sentence
+    assert "next polls go on" in sentence
+
+
+@pytest.mark.usefixtures("few")
+async def test_a_long_absence_is_made_up_for_without_losing_what_was_read_before(
+    store: Store, deployment_id: int, reader: TraceReader, runs: Runs, clock: Clock
+) -> None:
+    """Meanwhile the time that is covered ends where it ended, so that the traces get stale and prove nothing."""
+    runs.take(_raw(1))
+    await reader.read(deployment_id)
+    until = clock.now
+    clock.now += timedelta(hours=9)
+    for number in range(0, 22, 2):
+        runs.take(_raw(number, ago=-timedelta(hours=8)) | {"id": str(uuid.UUID(int=100 + number))})
+
+    await reader.read(deployment_id)
+    half_way = (await _coverage(store, deployment_id))[NODE]
+    for _ in range(6):
+        await reader.read(deployment_id)
+    after = (await _coverage(store, deployment_id))[NODE]
+
+    assert half_way.covered_until == until
+    assert (after.covered_from, after.covered_until) == (half_way.covered_from, clock.now)
+    assert len(await _kept(store)) == 12
+
+
+async def test_a_reading_that_is_refused_again_and_again_comes_to_its_end_all_the_same(
+    *,
+    store: Store,
+    deployment_id: int,
+    reader: TraceReader,
+    between: Between,
+    runs: Runs,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every second page is refused. Each attempt goes on where the one before stopped."""
+    monkeypatch.setattr(client, "PAGE", 3)
+    for number in range(0, 24, 2):
+        runs.take(_raw(number))
+    passed: list[str] = []
+
+    async def refuse_every_second(scope: Any, receive: Any, send: Any) -> None:
+        is_asked = scope["path"].endswith("/runs/query")
+        passed.extend([scope["path"]] * is_asked)
+        if is_asked and len(passed) % 2 == 0:
+            await slow_down()(scope, receive, send)
+        else:
+            await make_standin(runs)(scope, receive, send)
+
+    between.app = refuse_every_second
+    for _ in range(14):
+        await reader.read(deployment_id)
+        clock.now += timedelta(hours=1)
+
+    assert len(await _kept(store)) == 12
+    assert NODE in await _coverage(store, deployment_id)
+
+
+async def test_pages_that_do_not_come_newest_first_are_kept_and_count_for_nothing(
+    *, store: Store, deployment_id: int, reader: TraceReader, between: Between, runs: Runs
+) -> None:
+    page = {
+        "items": [
+            {"id": str(uuid.UUID(int=n + 1)), "name": NODE, "status": "success", "start_time": (NOW + d).isoformat()}
+            for n, d in enumerate((-timedelta(hours=9), -timedelta(hours=1)))
+        ],
+        "next_cursor": "more",
+    }
+    runs.take(_raw(1))
+    between.fail("/api/v2/runs/query", JSONResponse(page), slow_down())
+    await reader.read(deployment_id)
+
+    assert len(await _kept(store)) == 2
+    async with store.database.read() as connection:
+        assert await traces.list_under_way(connection, deployment_id) == {}
+
+
+async def test_a_node_that_becomes_a_target_is_asked_about_anew_and_alone(
+    *, store: Store, deployment_id: int, reader: TraceReader, between: Between, runs: Runs, clock: Clock
+) -> None:
+    """What runs inside another node under the same name was found with the others, and is no entry of the target."""
+    runs.take(_raw(1))
+    runs.take(_raw(2, name="respond", node="intake"))
+    await reader.read(deployment_id)
+    assert "respond" in {run.node for run in await _kept(store)}
+
+    async with store.database.write() as connection:
+        await traces.forget_coverage(connection, deployment_id, {"respond"})  # as a new drain does
+        values = {
+            "name": "more",
+            "deployment_id": deployment_id,
+            "spec": to_json(DrainSpec("more", "d", "support", (Target("node", "respond"),))),
+            "criteria_digest": "x",
+            "criteria_version": 1,
+            "managed_by_file": True,
+            "created_at": NOW,
+        }
+        await writes.upsert_drain(connection, values)
+    between.fail("/runs/query", slow_down())
+    await reader.read(deployment_id)
+
+    assert "respond" not in {run.node for run in await _kept(store)}
+
+
+# -- whose run it was --------------------------------------------------------------------------------------------------
+
+
+async def _entries(store: Store, deployment_id: int, **elsewhere: set[str]) -> int:
+    async with store.database.read() as connection:
+        nodes = {NODE: elsewhere.get("graphs", set())}
+        found = await traces.list_entries(
+            connection, deployment_id, "support", nodes, since=NOW - timedelta(days=1), limit=9
+        )
+    return len(found)
+
+
+async def test_what_a_thread_did_before_it_went_to_another_graph_still_counts(
+    store: Store, deployment_id: int, reader: TraceReader, runs: Runs
+) -> None:
+    """Its row names the graph of its last run only. If the other graph has a node of that name the run is the other's."""
+    for number in (1, 2):
+        runs.take(_raw(number))
+    await reader.read(deployment_id)
+    moved = row(str(uuid.UUID(int=1)), graph_id="billing")
+    async with store.database.write() as connection:
+        poll = await writes.begin_poll(connection, deployment_id, kind="sweep", now=NOW)
+        known = store.dictionaries(deployment_id)
+        await writes.upsert_threads(connection, known, [facts(moved, state=state(graph_id="billing"))], poll_id=poll)
+
+    assert await _entries(store, deployment_id) == 2
+    assert await _entries(store, deployment_id, graphs={"research"}) == 2
+    assert await _entries(store, deployment_id, graphs={"billing"}) == 1

@@ -146,7 +146,7 @@ async def test_a_full_page_without_a_cursor_is_a_loss(
 
     [page] = await ask(between.url)
 
-    assert not page.is_whole
+    assert page.after is client.After.LOST
 
 
 async def test_a_run_that_cannot_be_understood_makes_its_page_a_part(served: Any, ask: Any) -> None:

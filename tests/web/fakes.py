@@ -40,6 +40,8 @@ from app.inventory.views import (
     GraphChange,
     Inventory,
     NextStep,
+    NodeDay,
+    NodeEntry,
     NodeTraces,
     PendingEvidence,
     PollReason,
@@ -55,6 +57,7 @@ from app.rights import Caller
 from app.settings import DrainSettings, PolicySettings, RenameSettings
 
 NOW = datetime(2026, 5, 20, 14, 20, 30, tzinfo=UTC)
+ENTERED = "00000000-0000-4000-8000-0000000000e1"
 HOSTILE_NODE = 'ask<script>alert("x")</script>&`node`'
 HOSTILE_ID = 'order/7 <b>"quoted"</b>&x'
 LONG_NAME = "drop-the-very-old-approval-step-that-nobody-remembers-and-that-was-renamed-three-times-since-2024"
@@ -489,7 +492,10 @@ def traced(node: str, *days: int, watched_days: int = 40) -> NodeTraces:
     """A node in the traces of the last days."""
     entered = sum(days)
     last = before(hours=2) if entered else None
-    return NodeTraces(node, last, entered, entered - entered // 4, 0, days, before(days=watched_days))
+    by_day = tuple(NodeDay(before(days=len(days) - number), count, count) for number, count in enumerate(days))
+    is_quiet = not entered and watched_days >= 30
+    joined = entered - entered // 4
+    return NodeTraces(node, last, entered, entered, 0, joined, by_day, before(days=watched_days), is_quiet)
 
 
 @dataclass
@@ -502,6 +508,7 @@ class FakeDashboard:
     threads_of: tuple[ThreadItem, ...] = ()
     past: tuple[Mapping[str, object], ...] = ()
     traced: tuple[NodeTraces, ...] = ()
+    entered: tuple[NodeEntry, ...] = ()
     polls_started: list[tuple[str, bool]] = field(default_factory=list)
     live_reads: list[str] = field(default_factory=list)
 
@@ -563,6 +570,9 @@ class FakeDashboard:
 
     async def nodes(self, name: str, nodes: Collection[str]) -> tuple[NodeTraces, ...]:
         return tuple(each for each in self.traced if each.node in nodes)
+
+    async def entries(self, name: str, nodes: Collection[str], limit: int) -> tuple[NodeEntry, ...]:
+        return tuple(each for each in self.entered if each.node in nodes)[:limit]
 
     async def evidence(self, name: str, thread_id: str, live: bool) -> Evidence:
         await self.deployment(name)
@@ -754,6 +764,10 @@ def full_dashboard() -> FakeDashboard:
         open_alarms=ALARMS,
         threads_of=sixty_threads(),
         past=PAST,
+        entered=(
+            NodeEntry("await_approval", before(hours=2), "success", ENTERED, "https://smith.example/r/9"),
+            NodeEntry("await_approval", before(hours=3), "error", None, None),
+        ),
         traced=(traced("await_approval", 0, 3, 8), traced(HOSTILE_NODE, 1), traced("legacy_triage", 0, 0, 0)),
     )
 

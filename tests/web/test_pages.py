@@ -12,6 +12,7 @@ from app.drains.answers import Verdict
 from app.web.deploys import headline
 from tests.web.conftest import make_app
 from tests.web.fakes import (
+    ENTERED,
     HOSTILE_ID,
     HOSTILE_NODE,
     LONG_NAME,
@@ -490,6 +491,16 @@ def test_a_drain_shows_its_nodes_in_the_traces(web: TestClient) -> None:
     assert "In the traces" in page
     assert "·▃█" in page
     assert "82 %" in page  # of 11 entries, 9 say which thread it was
+
+
+def test_a_drain_shows_who_entered_its_nodes_with_a_way_to_the_thread_and_to_its_trace(web: TestClient) -> None:
+    page = web.get("/drains/drop-await-approval").text
+    entries = page.partition("Newest entries")[2]
+
+    assert f'href="/deployments/support-prod/threads/{ENTERED}"' in entries
+    assert 'href="https://smith.example/r/9"' in entries
+    assert "the trace does not say" in entries
+    assert "Threads that block" in page
 
 
 def test_a_deployment_names_nodes_that_nobody_has_entered_for_a_month() -> None:

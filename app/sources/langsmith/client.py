@@ -10,6 +10,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any, TypeVar
 
 import orjson
@@ -43,12 +44,21 @@ class Project:
     is_old: bool
 
 
+class After(StrEnum):
+    """What follows a page: another one, nothing, or one that the backend did not lead to."""
+
+    MORE = "more"
+    NOTHING = "nothing"
+    LOST = "lost"
+
+
 @dataclass(frozen=True, slots=True)
 class RunPage:
-    """One page of runs. ``is_whole``: nothing in it or after it is known to be lost."""
+    """One page of runs. ``is_whole``: each of its runs made sense."""
 
     runs: tuple[TracedRun, ...]
     is_whole: bool
+    after: After
 
 
 class LangSmith:
@@ -82,17 +92,16 @@ class LangSmith:
     async def pages(
         self, project: Project, names: Iterable[str], *, exact: bool, since: datetime, until: datetime
     ) -> AsyncIterator[RunPage]:
-        """Runs of these nodes that began in the window, newest first, page by page to the end."""
+        """Runs of these nodes that began in the window, newest first, page by page to the end, or to ``MAX_RUNS``."""
         wanted = frozenset(names)
         expression = filter_of(wanted, exact=exact)
         ask = self._old_pages if project.is_old else self._new_pages
         count, size = 0, OLD_PAGE if project.is_old else PAGE
         async for items, is_last in ask(project.id, expression, since, until):
             count += len(items)
-            is_lost = is_last and len(items) >= size  # a full page without a cursor is no end
-            cut_short = not is_last and (count >= MAX_RUNS or not items)
-            yield _reduced(items, wanted, is_whole=not is_lost and not cut_short)
-            if cut_short:
+            is_lost = len(items) >= size if is_last else not items  # a full page without a cursor is no end
+            yield _reduced(items, wanted, After.LOST if is_lost else After.NOTHING if is_last else After.MORE)
+            if is_lost or count >= MAX_RUNS:
                 return
 
     async def aclose(self) -> None:
@@ -201,15 +210,15 @@ class LangSmith:
         )
 
 
-def _reduced(items: list[Mapping[str, Any]], names: frozenset[str], *, is_whole: bool) -> RunPage:
-    runs = []
+def _reduced(items: list[Mapping[str, Any]], names: frozenset[str], after: After) -> RunPage:
+    runs, is_whole = [], True
     for item in items:
         try:
             if (run := reduce_run(item, names)) is not None:
                 runs.append(run)
         except Malformed:
             is_whole = False
-    return RunPage(tuple(runs), is_whole)
+    return RunPage(tuple(runs), is_whole, after)
 
 
 def _fields(item: object) -> dict[str, Any]:

@@ -57,7 +57,8 @@ def _batches(deployment: str, url: str, query: str, timeout: timedelta) -> Any:
             "postgresql+psycopg://reader@host/database; a driver beyond SQLite and PostgreSQL has to be installed."
         ) from None
     try:
-        with _reading(engine.connect(), timeout) as connection:
+        clock = _Clock(timeout.total_seconds())
+        with _reading(engine.connect(), clock) as connection:
             _try_postgresql(connection, query)
             with connection.execution_options(stream_results=True, yield_per=BATCH).execute(text(query)) as result:
                 known = [column for column in COLUMNS if column in set(result.keys())]
@@ -66,11 +67,33 @@ def _batches(deployment: str, url: str, query: str, timeout: timedelta) -> Any:
                         f"The query of {deployment}'s thread index gives no column thread_id. Name it with `as thread_id`."
                     )
                 for part in result.mappings().partitions(BATCH):
-                    yield _reduced(part, known)
+                    with clock.stopped():
+                        yield _reduced(part, known)
     except (SQLAlchemyError, OSError) as error:
         raise _failure(deployment, error) from None
     finally:
         engine.dispose()
+
+
+class _Clock:
+    """How long the application's database may still take. What is done with the rows meanwhile does not count."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._ends_at = monotonic() + seconds
+
+    def is_over(self) -> bool:
+        """Whether the time is up."""
+        return monotonic() > self._ends_at
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """While somebody else is at work."""
+        since = monotonic()
+        try:
+            yield
+        finally:
+            self._ends_at += monotonic() - since
 
 
 def _address(url: str) -> URL:
@@ -79,9 +102,9 @@ def _address(url: str) -> URL:
 
 
 @contextmanager
-def _reading(connection: Connection, timeout: timedelta) -> Iterator[Connection]:
+def _reading(connection: Connection, clock: _Clock) -> Iterator[Connection]:
     """One transaction that cannot write and does not last for ever; it is rolled back."""
-    seconds = timeout.total_seconds()
+    seconds = clock.seconds
     with connection:
         match connection.dialect.name:
             case "postgresql":
@@ -89,10 +112,9 @@ def _reading(connection: Connection, timeout: timedelta) -> Iterator[Connection]
                 connection.execute(text(f"set local statement_timeout = {int(seconds * 1000)}"))
             case "sqlite":
                 connection.exec_driver_sql("pragma query_only = on")
-                ends_at = monotonic() + seconds
                 raw = connection.connection.driver_connection
                 if raw is not None:
-                    raw.set_progress_handler(lambda: int(monotonic() > ends_at), 10_000)
+                    raw.set_progress_handler(lambda: int(clock.is_over()), 10_000)
             case "mysql" | "mariadb":
                 with suppress(SQLAlchemyError):
                     connection.exec_driver_sql(f"set session max_execution_time = {int(seconds * 1000)}")
