@@ -17,7 +17,7 @@ from app.drains.intake import count_intake
 from app.drains.looking import Look, blocks
 from app.drains.verdicts import Evidence
 from app.facts.types import Condition
-from app.inventory import reads, register, subjects
+from app.inventory import cube, reads, register, subjects
 from app.inventory.freshness import read_polls, threads_source
 from app.inventory.views import Alarm, Said
 from app.settings import DeploymentSettings
@@ -52,9 +52,7 @@ async def gather_evidence(connection: AsyncConnection, look: Look, *, max_age: t
         fresh_leaks=fresh_leaks,
         intake_is_open=look.closed_at is not None and look.closed_at > now,
         graph_was_seen=any(found.graph == spec.graph for found in look.revisions),
-        of_graph=await reads.count_threads(
-            connection, deployment_id, and_(look.population, reads.is_alive(), reads.has_graph())
-        ),
+        of_graph=await _count_of_graph(connection, look),
         intake_unseen=intake_unseen,
         unread_elsewhere=await _count_unread_elsewhere(connection, look),
         unsettled=len(await register.list_expired(connection, deployment_id, now)),
@@ -70,6 +68,17 @@ async def gather_evidence(connection: AsyncConnection, look: Look, *, max_age: t
         max_age=max_age,
         traces=traces,
         index=await gather_index(connection, look),
+    )
+
+
+async def _count_of_graph(connection: AsyncConnection, look: Look) -> int:
+    """Threads of the population that are there and name a graph."""
+    mine = look.in_cells
+    if mine is None:
+        where = and_(look.population, reads.is_alive(), reads.has_graph())
+        return await reads.count_threads(connection, look.deployment_id, where)
+    return await cube.count(
+        connection, look.deployment_id, lambda of: and_(mine(of), reads.is_alive(of), reads.has_graph(of))
     )
 
 
@@ -138,7 +147,9 @@ async def _count_unread_elsewhere(connection: AsyncConnection, look: Look) -> in
     if not look.spec.nodes:
         return 0
     count = 0
-    for found in await subjects.count_subjects(connection, look.deployment_id, elsewhere(look), lens=look.lens):
+    for found in await subjects.count_population(
+        connection, look.deployment_id, elsewhere(look), _elsewhere_in_cells(look), lens=look.lens
+    ):
         subject = look.subject(found.key)
         routes_tell = subject.condition is Condition.GRAPH_MISSING and shown_not_entered(subject, look.spec.nodes)
         if not routes_tell or any(entered(subject, node) for node in look.spec.nodes):
@@ -152,17 +163,23 @@ def elsewhere(look: Look) -> ColumnElement[bool]:
     return reads.may_belong(spec.graph, metadata=spec.metadata, created_before=spec.created_before)
 
 
+def _elsewhere_in_cells(look: Look) -> cube.Where | None:
+    if look.in_cells is None:
+        return None
+    return lambda of: reads.may_belong(look.spec.graph, metadata={}, created_before=None, of=of)
+
+
 async def _oldest(connection: AsyncConnection, look: Look) -> OldestBlocker | None:
     blocking = [found for found in look.counts if blocks(look.standings[found.key])]
     if not blocking:
         return None
-    oldest = min(blocking, key=lambda found: found.oldest)
+    keys = [found.key for found in blocking]
     rows, _ = await subjects.list_subject_threads(
-        connection, look.deployment_id, look.of([oldest.key]), lens=look.lens, cursor=None, limit=1
+        connection, look.deployment_id, look.of(keys), lens=look.lens, cursor=None, limit=1
     )
     if not rows:
         return None
-    return OldestBlocker(rows[0].thread_id, look.standings[oldest.key].overall.disposition.value, rows[0].since)
+    return OldestBlocker(rows[0].thread_id, look.standings[rows[0].key].overall.disposition.value, rows[0].since)
 
 
 async def _must_act(connection: AsyncConnection, look: Look, names: Mapping[str, str]) -> tuple[MustAct, ...]:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_
@@ -15,7 +16,7 @@ from app.drains.spec import DrainSpec, from_json
 from app.drains.subjects import Routes, Rules, Subject, Work, WorkLeaf
 from app.drains.verdicts import SoakState
 from app.facts.types import Condition
-from app.inventory import reads, register, subjects
+from app.inventory import cube, reads, register, subjects
 from app.inventory.encode import Json
 from app.inventory.store import Store
 from app.inventory.subjects import Lens, SubjectCount, SubjectKey
@@ -28,6 +29,7 @@ from app.settings import DeploymentSettings
 class Look:
     """One drain at one moment: its row, its spec, its classes of threads, what each means and how many threads it has.
 
+    ``in_cells``: the population as cells of the cube; None where it cannot tell its threads apart.
     ``codes``: what was acknowledged for the drain as a whole, and when. ``passed``: how many threads of a class were seen at a
     node target and completed it. ``void``: targets whose removal counts no more as one of a drained drain.
     """
@@ -37,6 +39,7 @@ class Look:
     deployment: DeploymentSettings
     revisions: Sequence[RevisionSummary]
     population: ColumnElement[bool]
+    in_cells: cube.Where | None
     rules: Rules
     lens: Lens
     dictionaries: Dictionaries
@@ -148,6 +151,9 @@ async def take_look(
         deployment=deployment,
         revisions=revisions,
         population=reads.in_population(spec.graph, metadata=spec.metadata, created_before=spec.created_before),
+        in_cells=partial(reads.is_of_graph, spec.graph)
+        if reads.is_told_by_cells(spec.metadata, spec.created_before)
+        else None,
         rules=Rules(
             revision_nodes=nodes_by_revision(spec, revisions, removed),
             revision_fields=fields_by_revision(spec, revisions, removed),
@@ -195,7 +201,9 @@ async def _lens(
 
 
 async def _count(connection: AsyncConnection, look: Look) -> None:
-    look.counts = await subjects.count_subjects(connection, look.deployment_id, look.population, lens=look.lens)
+    look.counts = await subjects.count_population(
+        connection, look.deployment_id, look.population, look.in_cells, lens=look.lens
+    )
     look.standings = {found.key: look.judge(found.key) for found in look.counts}
     clear = [key for key, standing in look.standings.items() if standing.overall == Finding(Disposition.UNAFFECTED)]
     if look.spec.nodes and clear:

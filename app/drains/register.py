@@ -88,6 +88,9 @@ class Register:
         async with self._store.database.write() as connection:
             for deployment in self._settings.deployments:
                 await writes.ensure_deployment(connection, deployment.name, now)
+            names = {row.name for row in await reads.list_drains(connection)}
+            places = [deployment.name for deployment in self._settings.deployments]
+            await register.lock_places(connection, drains=names, deployments=places)
             for drain in self._settings.drains:
                 spec = spec_of(drain, self._deployment(drain.deployment))
                 known = await register.lock_drain(connection, spec.name)
@@ -111,6 +114,7 @@ class Register:
         """
         spec = self._spec(drain, by)
         async with self._store.database.write() as connection:
+            await register.lock_places(connection, drains=[spec.name], deployments=[spec.deployment])
             row = await register.lock_drain(connection, spec.name)
             if row is None and spec.phase == "removing":
                 raise _not_drained(spec.name)
@@ -143,6 +147,9 @@ class Register:
         specs = [self._spec(drain, by) for drain in drains]
         drained = await self._drained(specs, by)
         async with self._store.database.write() as connection:
+            await register.lock_places(
+                connection, drains=[spec.name for spec in specs], deployments=[spec.deployment for spec in specs]
+            )
             return tuple([await self._replace(connection, spec, by, drained=drained) for spec in sorted_by_name(specs)])
 
     async def change(self, name: str, changes: Mapping[str, Any], by: By) -> Written:

@@ -161,7 +161,9 @@ class Drains:
     async def _open_drains(self, connection: AsyncConnection, deployment_id: int, *, lock: bool = False) -> list[Any]:
         return [
             row
-            for row in await reads.list_drains(connection, lock=lock)
+            for row in (
+                await reads.lock_drains(connection, deployment_id) if lock else await reads.list_drains(connection)
+            )
             if row.deployment_id == deployment_id and row.closed_at is None and self._is_known(row)
         ]
 

@@ -123,7 +123,7 @@ class Statements:
         words = _words(owned, by)
         _check_codes(codes, DEPLOYMENT_CODES, thread_ids)
         async with self._store.database.write() as connection:
-            deployment_id = await self._deployment_id(connection, deployment)
+            deployment_id = await self._locked_deployment_id(connection, deployment)
             tasks = await self._tasks(connection, deployment_id, thread_ids)
             if BASELINE in codes:
                 tasks |= await self._baseline(connection, deployment_id, deployment, by.now)
@@ -159,13 +159,13 @@ class Statements:
     async def end_acknowledgement(self, drain: str, batch: str, by: By) -> int:
         """Take an acknowledgement back; of how many threads and codes."""
         async with self._store.database.write() as connection:
-            row = await self._drain(connection, drain)
+            row = await self._drain(connection, drain, lock=True)
             return await self._end(connection, row.deployment_id, drain_id=row.id, batch=batch, subject=drain, by=by)
 
     async def end_deployment_acknowledgement(self, deployment: str, batch: str, by: By) -> int:
         """Take an acknowledgement of a deployment back."""
         async with self._store.database.write() as connection:
-            deployment_id = await self._deployment_id(connection, deployment)
+            deployment_id = await self._locked_deployment_id(connection, deployment)
             return await self._end(connection, deployment_id, drain_id=None, batch=batch, subject=deployment, by=by)
 
     async def _acknowledge(
@@ -295,6 +295,10 @@ class Statements:
         if row.closed_at is not None:
             raise Conflict(f"The drain {name} is closed, so nothing counts for it. Open it first.", code="drain_closed")
         return row
+
+    async def _locked_deployment_id(self, connection: AsyncConnection, name: str) -> int:
+        await register.lock_places(connection, deployments=[name])
+        return await self._deployment_id(connection, name)
 
     async def _deployment_id(self, connection: AsyncConnection, name: str) -> int:
         row = await reads.find_deployment(connection, name) if self._settings.deployment(name) is not None else None

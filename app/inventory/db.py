@@ -33,15 +33,18 @@ class Database:
             raise StoreError(
                 "database_url is not a database's address. Use sqlite+aiosqlite:///drainboard.db or postgresql+psycopg://…"
             ) from None
+        self._reader = (
+            self.engine if self.is_sqlite else self.engine.execution_options(isolation_level="REPEATABLE READ")
+        )
         self._writer = asyncio.Lock()
         self._was_tried = not self.is_sqlite
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:
-        """A consistent look."""
+        """A consistent look: every question in it is answered as of the same moment."""
         try:
             await self._try()
-            async with self.engine.connect() as connection:
+            async with self._reader.connect() as connection:
                 yield connection
                 await connection.rollback()
         except (DBAPIError, OSError, sqlite3.Error) as error:

@@ -358,8 +358,20 @@ def _attestation_said(row: Any) -> Said:
 # -- drains and their criteria ---------------------------------------------------------------------------------------------
 
 
+async def lock_places(
+    connection: AsyncConnection, *, drains: Iterable[str] = (), deployments: Iterable[str] = ()
+) -> None:
+    """Lock these deployments, and those that these drains are of, in the order of their ids. Whoever changes drains or threads
+    does that before anything else: a poll has its deployment's lock in every transaction, and takes the drains' after it."""
+    table = tables.deployment
+    of_drains = select(tables.drain.c.deployment_id).where(tables.drain.c.name.in_(list(drains)))
+    wanted = or_(table.c.name.in_(list(deployments)), table.c.id.in_(of_drains))
+    await connection.execute(select(table.c.id).where(wanted).order_by(table.c.id).with_for_update(key_share=True))
+
+
 async def lock_drain(connection: AsyncConnection, name: str) -> Any | None:
-    """The row of a drain, which nobody else changes until the transaction ends; or None."""
+    """The row of a drain, which nobody else changes until the transaction ends; or None. Its deployment is locked before it."""
+    await lock_places(connection, drains=[name])
     query = select(tables.drain).where(tables.drain.c.name == name).with_for_update()
     return (await connection.execute(query)).one_or_none()
 

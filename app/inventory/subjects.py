@@ -1,15 +1,16 @@
 """Threads by classes that look the same to the rules of a drain: counted, listed, found."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, case, func, or_, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.facts.types import Departure, Status
-from app.inventory import tables
+from app.facts.types import Condition, Departure, Status
+from app.inventory import cube, tables
 from app.inventory.cursors import close_cursor, cursor_time, open_cursor
 
 _thread = tables.thread
@@ -48,11 +49,10 @@ class SubjectKey:
 
 @dataclass(frozen=True, slots=True)
 class SubjectCount:
-    """How many threads look the same, and the oldest last change among them."""
+    """How many threads look the same."""
 
     key: SubjectKey
     count: int
-    oldest: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +69,36 @@ class SubjectThread:
 
 def _columns(lens: Lens) -> dict[str, ColumnElement[Any]]:
     """A column for each part of the key that differs between the threads of a drain."""
-    found: dict[str, ColumnElement[Any]] = {
-        "condition": _thread.c.condition,
-        "work_id": _thread.c.work_id,
-        "shape_id": func.coalesce(_row_shape_id(), _NOTHING),
-        "state_shape_id": func.coalesce(_thread.c.state_shape_id, _NOTHING),
-        "revision_id": func.coalesce(_thread.c.revision_id, _NOTHING),
-        "is_current": _as_number(and_(_thread.c.reading_is_current, _thread.c.state_read_at >= lens.cutoff)),
-        "routes_id": func.coalesce(_thread.c.routes_id, _NOTHING),
-    }
+    current = and_(_is_said_current(), _thread.c.state_read_at >= lens.cutoff)
+    found = _stored(_thread.c) | {"is_current": _as_number(current)}
     if lens.waived is not None:
         found["is_waived"] = _as_number(lens.waived)
     if lens.changed_before is not None:
-        # A row that does not say when its state changed is never past it: an update may have moved the state and not the row.
-        found["is_past_retention"] = _as_number(_thread.c.state_updated_at < lens.changed_before)
-    return found
+        found["is_past_retention"] = _as_number(_is_past(lens.changed_before))
+    return {part.name: found[part.name] for part in fields(SubjectKey) if part.name in found}
+
+
+def _stored(of: Any) -> dict[str, ColumnElement[Any]]:
+    """The parts of the key that do not depend on the drain or the time, of threads or of cells."""
+    return {
+        "condition": of.condition,
+        "work_id": of.work_id,
+        "shape_id": func.coalesce(_row_shape_id(of), _NOTHING),
+        "state_shape_id": func.coalesce(of.state_shape_id, _NOTHING),
+        "revision_id": func.coalesce(of.revision_id, _NOTHING),
+        "routes_id": func.coalesce(of.routes_id, _NOTHING),
+    }
+
+
+def _is_said_current() -> ColumnElement[bool]:
+    """Running threads whose runs write as they go: how current the reading is depends on when it was made."""
+    return and_(_thread.c.condition == Condition.RUNNING.value, _thread.c.reading_is_current)
+
+
+def _is_past(changed_before: datetime) -> ColumnElement[bool]:
+    """A row that does not say when its state changed is never past a retention: an update may have moved the state and not the
+    row. Only settled threads are asked for it."""
+    return and_(_thread.c.condition == Condition.SETTLED.value, _thread.c.state_updated_at < changed_before)
 
 
 def _as_number(condition: ColumnElement[bool]) -> ColumnElement[int]:
@@ -92,13 +107,13 @@ def _as_number(condition: ColumnElement[bool]) -> ColumnElement[int]:
 
 def changed_at() -> ColumnElement[datetime]:
     """When a thread's state last changed, as far as its row says."""
-    return func.coalesce(_thread.c.state_updated_at, _thread.c.updated_at, type_=tables.UtcDateTime)
+    return func.coalesce(_thread.c.changed_at, _thread.c.updated_at, type_=tables.UtcDateTime)
 
 
-def _row_shape_id() -> ColumnElement[int | None]:
+def _row_shape_id(of: Any) -> ColumnElement[int | None]:
     """The row's shape. A running thread's row has old values or none: there only the state counts, where it was read."""
-    busy = and_(_thread.c.status == Status.BUSY.value, _thread.c.state_shape_id.is_not(None))
-    return case((busy, None), else_=_thread.c.row_shape_id)
+    busy = and_(of.status == Status.BUSY.value, of.state_shape_id.is_not(None))
+    return case((busy, None), else_=of.row_shape_id)
 
 
 def _key(row: Any) -> SubjectKey:
@@ -124,18 +139,48 @@ def _key(row: Any) -> SubjectKey:
 async def count_subjects(
     connection: AsyncConnection, deployment_id: int, where: ColumnElement[bool], *, lens: Lens
 ) -> list[SubjectCount]:
-    """Threads by classes that look the same."""
+    """Threads by classes that look the same, from their rows: where the cube cannot tell them apart, or they are few."""
     columns = [column.label(name) for name, column in _columns(lens).items()]
-    keyed = (
-        select(*columns, changed_at().label("changed_at"))
-        .where(_thread.c.deployment_id == deployment_id, where)
-        .subquery("keyed")
-    )
+    keyed = select(*columns).where(_thread.c.deployment_id == deployment_id, where).subquery("keyed")
     parts = [keyed.c[column.name] for column in columns]
-    query = select(
-        *parts, func.count().label("n"), func.min(keyed.c.changed_at, type_=tables.UtcDateTime).label("oldest")
-    ).group_by(*parts)
-    return [SubjectCount(_key(row), row.n, row.oldest) for row in await connection.execute(query)]
+    query = select(*parts, func.count().label("n")).group_by(*parts)
+    return [SubjectCount(_key(row), row.n) for row in await connection.execute(query)]
+
+
+async def count_population(
+    connection: AsyncConnection,
+    deployment_id: int,
+    rows: ColumnElement[bool],
+    in_cells: cube.Where | None,
+    *,
+    lens: Lens,
+) -> list[SubjectCount]:
+    """Threads by classes that look the same, from the cube. What it does not have (waivers, retention, how current the reading
+    of a running thread is) is looked up for the threads that it can matter for. ``in_cells`` None: from the rows."""
+    if in_cells is None:
+        return await count_subjects(connection, deployment_id, rows, lens=lens)
+    found: Counter[SubjectKey] = Counter()
+    for *parts, n in await cube.count_by(connection, deployment_id, lambda of: list(_stored(of).values()), in_cells):
+        condition, work_id, *ids = parts
+        shape, state_shape, revision, routes = (None if part == _NOTHING else part for part in ids)
+        key = SubjectKey(condition, work_id, shape, state_shape, revision, is_current=False, routes_id=routes)
+        found[key] += n
+    for where in _looked_up(lens):
+        for one in await count_subjects(connection, deployment_id, and_(where, rows), lens=lens):
+            found[replace(one.key, is_current=False, is_waived=False, is_past_retention=False)] -= one.count
+            found[one.key] += one.count
+    return [SubjectCount(key, n) for key, n in found.items() if n]
+
+
+def _looked_up(lens: Lens) -> Iterator[ColumnElement[bool]]:
+    """Threads of which the cube does not have all of the key, each once."""
+    running = _is_said_current()
+    yield running
+    if lens.waived is not None:
+        yield and_(lens.waived, ~running)
+    if lens.changed_before is not None:
+        past = _is_past(lens.changed_before)
+        yield past if lens.waived is None else and_(past, ~lens.waived)
 
 
 async def find_subject(

@@ -11,7 +11,7 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.facts.types import Condition, Departure, Leaf, Shape, ThreadFacts
-from app.inventory import tables
+from app.inventory import cube, tables
 from app.inventory.encode import (
     Json,
     detail_to_json,
@@ -158,6 +158,7 @@ async def release_lock(connection: AsyncConnection, deployment_id: int, *, holde
 async def begin_poll(connection: AsyncConnection, deployment_id: int, *, kind: str, now: datetime) -> int:
     """A new poll that runs. Polls that a dead process left running are closed as failed."""
     table = tables.poll
+    await cube.move_ages(connection, deployment_id, now)
     is_dead = and_(table.c.deployment_id == deployment_id, table.c.state == "running")
     if (began := await connection.scalar(select(func.min(table.c.started_at)).where(is_dead))) is not None:
         await distrust_readings(connection, deployment_id, since=began)
@@ -193,7 +194,8 @@ async def upsert_threads(
     values = [await _thread_values(connection, dictionaries, facts, poll_id) for facts in threads]
     statement = _insert(connection, tables.thread)
     keys = ("deployment_id", "thread_id")
-    changes = {column.name: column for column in statement.excluded if column.name not in keys}
+    written = (column.name for column in tables.thread.columns if column.computed is None)
+    changes = {name: statement.excluded[name] for name in written if name not in keys}
     await connection.execute(statement.on_conflict_do_update(index_elements=list(keys), set_=changes), values)
     await _keep_observations(connection, dictionaries.deployment_id, threads, poll_id)
 

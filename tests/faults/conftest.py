@@ -28,6 +28,7 @@ from app.inventory.db import Database
 from app.inventory.views import PollSummary
 from app.main import create_app
 from app.settings import Settings
+from tests.counts import check_kept
 from tests.faults.fake_server import CANARY, Clock, FakeAgentServer
 
 NAME = "prod"
@@ -154,6 +155,7 @@ def board(tmp_path: Path, migrated: Path, server: FakeAgentServer, clock: Clock)
             transport = httpx.ASGITransport(application, raise_app_exceptions=False)
             async with httpx.AsyncClient(transport=transport, base_url="http://drainboard.test") as http:
                 yield Board(application, http, clock)
+        await check_kept(settings.resolved_database_url)
 
     return opened
 

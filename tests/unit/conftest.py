@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from app.inventory.db import Database, head_revision
+from tests.counts import check_kept
 
 _numbers = count(1)
 
@@ -100,3 +101,4 @@ async def database(address: str) -> AsyncIterator[Database]:
     made = Database(address)
     yield made
     await made.close()
+    await check_kept(address)
