@@ -97,8 +97,9 @@ def _is_said_current() -> ColumnElement[bool]:
 
 def _is_past(changed_before: datetime) -> ColumnElement[bool]:
     """A row that does not say when its state changed is never past a retention: an update may have moved the state and not the
-    row. Only settled threads are asked for it."""
-    return and_(_thread.c.condition == Condition.SETTLED.value, _thread.c.state_updated_at < changed_before)
+    row. Only of idle threads does it matter."""
+    idle = [Condition.SETTLED.value, Condition.PRESUMED_SETTLED.value]
+    return and_(_thread.c.condition.in_(idle), _thread.c.state_updated_at < changed_before)
 
 
 def _as_number(condition: ColumnElement[bool]) -> ColumnElement[int]:
