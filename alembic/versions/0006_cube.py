@@ -45,6 +45,7 @@ def upgrade() -> None:
     op.create_index('ix_thread_deployment_id_condition', 'thread',
         ['deployment_id', 'condition', 'work_id', 'changed_at', 'thread_id'], unique=False)
     op.create_index('ix_thread_deployment_id_changed_at', 'thread', ['deployment_id', 'changed_at', 'thread_id'], unique=False)
+    op.create_index('ix_poll_deployment_id_kind_state', 'poll', ['deployment_id', 'kind', 'state', 'id'], unique=False)
     op.create_table('thread_age',
     sa.Column('deployment_id', sa.Integer(), nullable=False),
     *(sa.Column(name, sa.DateTime(timezone=True), nullable=False) for name in EDGES),
@@ -159,6 +160,7 @@ def downgrade() -> None:
         op.execute(f'DROP TRIGGER thread_counted_{word}' + (' ON thread' if postgresql else ''))
         if postgresql:
             op.execute(f'DROP FUNCTION thread_counted_{word}()')
+    op.drop_index('ix_poll_deployment_id_kind_state', table_name='poll')
     op.drop_table('thread_cell')
     op.drop_table('thread_age')
     op.drop_index('ix_thread_deployment_id_changed_at', table_name='thread')

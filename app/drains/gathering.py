@@ -22,6 +22,7 @@ from app.inventory.freshness import read_polls, threads_source
 from app.inventory.views import Alarm, Said
 from app.settings import DeploymentSettings
 
+MOST_ASSISTANTS = 20
 ALARMS_THAT_WITHHOLD = ("mass_disappearance", "canary_missing")
 
 
@@ -59,7 +60,7 @@ async def gather_evidence(connection: AsyncConnection, look: Look, *, max_age: t
         attested=await _attested(connection, look),
         alarms=await _standing_alarms(connection, look, alarms),
         oldest=await _oldest(connection, look),
-        must_act=await _must_act(connection, look, stored.assistants if stored is not None else {}),
+        must_act=_must_act(look, stored.assistants if stored is not None else {}),
         said=await _said(connection, look),
         configured=_configured(look.deployment),
         poll_interval=look.deployment.poll_interval,
@@ -147,13 +148,14 @@ async def _count_unread_elsewhere(connection: AsyncConnection, look: Look) -> in
     if not look.spec.nodes:
         return 0
     count = 0
-    for found in await subjects.count_population(
+    counted = await subjects.count_population(
         connection, look.deployment_id, elsewhere(look), _elsewhere_in_cells(look), lens=look.lens
-    ):
-        subject = look.subject(found.key)
+    )
+    for key, found in counted.items():
+        subject = look.subject(key)
         routes_tell = subject.condition is Condition.GRAPH_MISSING and shown_not_entered(subject, look.spec.nodes)
         if not routes_tell or any(entered(subject, node) for node in look.spec.nodes):
-            count += found.count
+            count += sum(found.values())
     return count
 
 
@@ -175,19 +177,21 @@ async def _oldest(connection: AsyncConnection, look: Look) -> OldestBlocker | No
         return None
     keys = [found.key for found in blocking]
     rows, _ = await subjects.list_subject_threads(
-        connection, look.deployment_id, look.of(keys), lens=look.lens, cursor=None, limit=1
+        connection, look.deployment_id, look.of(keys), lens=look.lens, cursor=None, limit=1, many=look.are_many(keys)
     )
     if not rows:
         return None
     return OldestBlocker(rows[0].thread_id, look.standings[rows[0].key].overall.disposition.value, rows[0].since)
 
 
-async def _must_act(connection: AsyncConnection, look: Look, names: Mapping[str, str]) -> tuple[MustAct, ...]:
-    keys = [key for key, standing in look.standings.items() if blocks(standing)]
-    if not keys:
-        return ()
-    found = await subjects.count_by_assistant(connection, look.deployment_id, look.of(keys), limit=20)
-    return tuple(MustAct(assistant, names.get(assistant or ""), count) for assistant, count in found)
+def _must_act(look: Look, names: Mapping[str, str]) -> tuple[MustAct, ...]:
+    """Threads that block, by the assistant that ran them, most first."""
+    found: Counter[str | None] = Counter()
+    for key, by_assistant in look.assistants.items():
+        if blocks(look.standings[key]):
+            found.update(by_assistant)
+    most = sorted(found.items(), key=lambda one: (-one[1], one[0] is None, one[0] or ""))[:MOST_ASSISTANTS]
+    return tuple(MustAct(assistant, names.get(assistant or ""), count) for assistant, count in most)
 
 
 def _configured(deployment: DeploymentSettings) -> frozenset[str]:

@@ -71,7 +71,13 @@ class Drains:
             look = await self._look(connection, await self._row(connection, name), now)
             keys, where, total = _selection(look, wanted, reason)
             rows, following = await subjects.list_subject_threads(
-                connection, look.deployment_id, where, lens=look.lens, cursor=cursor, limit=limit
+                connection,
+                look.deployment_id,
+                where,
+                lens=look.lens,
+                cursor=cursor,
+                limit=limit,
+                many=look.are_many(keys),
             )
             known = set(keys)
             shown = Disposition.PASSED if wanted == [Disposition.PASSED] else None
@@ -205,12 +211,12 @@ def _selection(
     """The classes that are asked for, their threads, and how many these are."""
     passed = sum(look.passed.values())
     if wanted == [Disposition.PASSED]:
-        done = subjects.has_completed(look.spec.nodes) if look.spec.nodes else false()
+        done = look.has_completed() if look.spec.nodes else false()
         return look.passed.keys(), and_(look.of(list(look.passed)), done), passed
     keys = look.keys(wanted, reason=reason)
     total = sum(found.count for found in look.counts if found.key in set(keys))
     if wanted == [Disposition.UNAFFECTED] and passed:
-        return keys, and_(look.of(keys), ~subjects.has_completed(look.spec.nodes)), total - passed
+        return keys, and_(look.of(keys), ~look.has_completed()), total - passed
     return keys, look.of(keys), total
 
 

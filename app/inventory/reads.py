@@ -32,6 +32,7 @@ Filters = Mapping[str, tuple[str, ...]]
 FACETS = ("status", "condition", "pending", "state_version", "fields", "graph", "age")
 NONE = "none"
 MAX_LIMIT = 500
+MOST_SORTED = 20_000
 _SORTS = {
     "-updated_at": (tables.thread.c.updated_at, True),
     "created_at": (tables.thread.c.created_at, False),
@@ -63,6 +64,20 @@ async def find_latest_poll(
     query = _polls(deployment_id).where(tables.poll.c.kind.in_(kinds), tables.poll.c.state.in_(states)).limit(1)
     found = (await connection.execute(query)).one_or_none()
     return None if found is None else _poll(found)
+
+
+async def find_newest_polls(connection: AsyncConnection, deployment_id: int) -> dict[tuple[str, str], PollSummary]:
+    """The newest poll of each kind and state, in one question."""
+    table = tables.poll
+    newest = [
+        select(func.max(table.c.id))
+        .where(table.c.deployment_id == deployment_id, table.c.kind == kind, table.c.state == state)
+        .scalar_subquery()
+        for kind in ("sweep", "scan")
+        for state in ("complete", "incomplete", "failed", "running")
+    ]
+    rows = await connection.execute(select(table).where(table.c.id.in_(newest)))
+    return {(row.kind, row.state): _poll(row) for row in rows}
 
 
 async def find_complete_before(connection: AsyncConnection, deployment_id: int, poll_id: int) -> PollSummary | None:
@@ -668,13 +683,21 @@ async def list_threads(
         raise BadRequest(f"limit goes from 1 to {MAX_LIMIT}.")
     await scope.dictionaries.load(connection)
     where = _thread_where(scope, filters, now)
-    total = sum(n for key, n in await _classes(connection, scope, filters, now) if _is_listed(filters, key[1]))
+    found = [(key, n) for key, n in await _classes(connection, scope, filters, now) if _is_listed(filters, key[1])]
+    total = sum(n for _, n in found)
     column, descending = _SORTS[sort]
     query = select(_thread, _shape_id().label("shape_id")).where(where)
     if cursor is not None:
         value, thread_id = open_cursor(cursor, sort)
         query = query.where(_after(column, value, thread_id, descending=descending))
-    order = (column.desc(), _thread.c.thread_id.desc()) if descending else (column, _thread.c.thread_id)
+    first: ColumnElement[Any] = column
+    if await _are_few(connection, scope, found):
+        alike = [
+            tables.thread.c.condition.in_({key[1] for key, _ in found}),
+            tables.thread.c.work_id.in_({key[2] for key, _ in found}),
+        ]
+        query, first = query.where(*alike), func.coalesce(column, column)  # found by what they are, then sorted
+    order = (first.desc(), _thread.c.thread_id.desc()) if descending else (first, _thread.c.thread_id)
     rows = list(await connection.execute(query.order_by(*order).limit(limit + 1)))
     more = len(rows) > limit
     items = tuple(_item(scope, row) for row in rows[:limit])
@@ -685,6 +708,19 @@ async def list_threads(
     return ThreadPage(
         items, close_cursor(sort, key.isoformat() if isinstance(key, datetime) else key, last.thread_id), total
     )
+
+
+async def _are_few(
+    connection: AsyncConnection, scope: InventoryScope, found: list[tuple[tuple[Any, ...], int]]
+) -> bool:
+    """Whether so few threads have the conditions and the work of those that are asked for that they can all be sorted. Else one
+    goes through the threads in order until the page is full."""
+    pairs = {(key[1], key[2]) for key, _ in found}
+
+    def alike(of: Any) -> ColumnElement[bool]:
+        return and_(of.condition.in_({one for one, _ in pairs}), of.work_id.in_({one for _, one in pairs}))
+
+    return await cube.count(connection, scope.deployment_id, alike) <= MOST_SORTED
 
 
 def _is_listed(filters: Filters, condition: str) -> bool:

@@ -155,32 +155,63 @@ async def count_population(
     in_cells: cube.Where | None,
     *,
     lens: Lens,
-) -> list[SubjectCount]:
-    """Threads by classes that look the same, from the cube. What it does not have (waivers, retention, how current the reading
-    of a running thread is) is looked up for the threads that it can matter for. ``in_cells`` None: from the rows."""
+) -> dict[SubjectKey, Counter[str | None]]:
+    """Threads by classes that look the same and by the assistant that ran them, from the cube. What it does not have (waivers,
+    retention, how current the reading of a running thread is) is looked up for the threads that it can matter for.
+    ``in_cells`` None: from the rows."""
+    found: dict[SubjectKey, Counter[str | None]] = {}
     if in_cells is None:
-        return await count_subjects(connection, deployment_id, rows, lens=lens)
-    found: Counter[SubjectKey] = Counter()
-    for *parts, n in await cube.count_by(connection, deployment_id, lambda of: list(_stored(of).values()), in_cells):
+        for key, assistant, n in await _count_rows(connection, deployment_id, rows, lens=lens):
+            found.setdefault(key, Counter())[assistant] += n
+        return found
+
+    def columns(of: Any) -> list[ColumnElement[Any]]:
+        return [of.reading_is_current, of.assistant_id, *_stored(of).values()]
+
+    conditions = set()
+    for is_current, assistant, *parts, n in await cube.count_by(connection, deployment_id, columns, in_cells):
         condition, work_id, *ids = parts
         shape, state_shape, revision, routes = (None if part == _NOTHING else part for part in ids)
         key = SubjectKey(condition, work_id, shape, state_shape, revision, is_current=False, routes_id=routes)
-        found[key] += n
-    for where in _looked_up(lens):
-        for one in await count_subjects(connection, deployment_id, and_(where, rows), lens=lens):
-            found[replace(one.key, is_current=False, is_waived=False, is_past_retention=False)] -= one.count
-            found[one.key] += one.count
-    return [SubjectCount(key, n) for key, n in found.items() if n]
+        found.setdefault(key, Counter())[assistant] += n
+        conditions.add((condition, is_current))
+    for where in _looked_up(lens, conditions):
+        for key, assistant, n in await _count_rows(connection, deployment_id, and_(where, rows), lens=lens):
+            found[_plain(key)][assistant] -= n
+            found.setdefault(key, Counter())[assistant] += n
+    kept = {key: Counter({name: n for name, n in by.items() if n}) for key, by in found.items()}
+    return {key: by for key, by in kept.items() if by}
 
 
-def _looked_up(lens: Lens) -> Iterator[ColumnElement[bool]]:
-    """Threads of which the cube does not have all of the key, each once."""
+def _plain(key: SubjectKey) -> SubjectKey:
+    """The class as the cube has it."""
+    return replace(key, is_current=False, is_waived=False, is_past_retention=False)
+
+
+async def _count_rows(
+    connection: AsyncConnection, deployment_id: int, where: ColumnElement[bool], *, lens: Lens
+) -> list[tuple[SubjectKey, str | None, int]]:
+    columns = [column.label(name) for name, column in _columns(lens).items()]
+    keyed = (
+        select(*columns, _thread.c.assistant_id)
+        .where(_thread.c.deployment_id == deployment_id, where)
+        .subquery("keyed")
+    )
+    parts = [keyed.c[column.name] for column in columns]
+    query = select(*parts, keyed.c.assistant_id, func.count().label("n")).group_by(*parts, keyed.c.assistant_id)
+    return [(_key(row), row.assistant_id, row.n) for row in await connection.execute(query)]
+
+
+def _looked_up(lens: Lens, conditions: Collection[tuple[str, bool]]) -> Iterator[ColumnElement[bool]]:
+    """Threads of which the cube does not have all of the key, each once. ``conditions``: which there are, and with a reading
+    that is said to be current."""
     running = _is_said_current()
-    yield running
+    if (Condition.RUNNING.value, True) in conditions:
+        yield running
     if lens.waived is not None:
         yield and_(lens.waived, ~running)
     if lens.changed_before is not None:
-        past = _is_past(lens.changed_before)
+        past = and_(_is_past(lens.changed_before), _thread.c.changed_at < lens.changed_before)  # through the index
         yield past if lens.waived is None else and_(past, ~lens.waived)
 
 
@@ -195,13 +226,15 @@ async def find_subject(
 
 
 def looks_like(keys: Collection[SubjectKey], *, lens: Lens) -> ColumnElement[bool]:
-    """Threads of these classes."""
+    """Threads of these classes. Conditions and work are named once more by themselves, for the index that has them."""
     columns = _columns(lens)
     wanted = [name.name in columns for name in fields(SubjectKey)]
     values = [
         tuple(_value(part) for part, is_wanted in zip(astuple(key), wanted, strict=True) if is_wanted) for key in keys
     ]
-    return or_(*(tuple_(*columns.values()).in_(chunk) for chunk in _chunks(values)))
+    classes = or_(*(tuple_(*columns.values()).in_(chunk) for chunk in _chunks(values)))
+    condition = _thread.c.condition.in_(sorted({key.condition for key in keys}))
+    return and_(condition, _thread.c.work_id.in_(sorted({key.work_id for key in keys})), classes)
 
 
 def _value(part: Any) -> Any:
@@ -222,10 +255,12 @@ async def list_subject_threads(
     lens: Lens,
     cursor: str | None,
     limit: int,
+    many: bool = False,
 ) -> tuple[list[SubjectThread], str | None]:
-    """Threads with their classes, oldest last change first, and the cursor of the next page."""
+    """Threads with their classes, oldest last change first, and the cursor of the next page. ``many``: go through all threads
+    in that order, which ends soon; else find those that are meant and sort them."""
     columns = [column.label(name) for name, column in _columns(lens).items()]
-    since = changed_at()
+    since: ColumnElement[Any] = _thread.c.changed_at if many else changed_at()
     query = select(
         _thread.c.thread_id,
         _thread.c.status,
@@ -247,30 +282,16 @@ async def list_subject_threads(
     return items, close_cursor("since", items[-1].since.isoformat(), items[-1].thread_id) if more else None
 
 
-async def count_by_assistant(
-    connection: AsyncConnection, deployment_id: int, where: ColumnElement[bool], *, limit: int
-) -> list[tuple[str | None, int]]:
-    """Threads by the assistant that ran them, most first."""
-    query = (
-        select(_thread.c.assistant_id, func.count().label("n"))
-        .where(_thread.c.deployment_id == deployment_id, where)
-        .group_by(_thread.c.assistant_id)
-        .order_by(func.count().desc(), _thread.c.assistant_id)
-        .limit(limit)
-    )
-    return [(row.assistant_id, row.n) for row in await connection.execute(query)]
-
-
-def has_completed(nodes: Collection[str]) -> ColumnElement[bool]:
-    """Threads that were seen pending at one of these nodes, or below, and went on when it was done."""
+def has_completed(deployment_id: int, nodes: Collection[str]) -> ColumnElement[bool]:
+    """Threads that were seen pending at one of these nodes and went on when it was done."""
     leaf = tables.observation
     found = select(leaf.c.thread_id).where(
-        leaf.c.deployment_id == _thread.c.deployment_id,
-        leaf.c.thread_id == _thread.c.thread_id,
+        leaf.c.deployment_id == deployment_id,
+        leaf.c.node.in_(sorted(nodes)),
+        leaf.c.left_at.is_not(None),
         leaf.c.departure == Departure.COMPLETED.value,
-        _is_at(nodes),
     )
-    return found.exists()
+    return _thread.c.thread_id.in_(found)
 
 
 async def count_departed(

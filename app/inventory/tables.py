@@ -149,6 +149,7 @@ poll = Table(
     Column("requests", Integer, nullable=False, default=0),
     Column("reasons", JSON, nullable=False, default=list),
     Index("ix_poll_deployment_id_id", "deployment_id", "id"),
+    Index("ix_poll_deployment_id_kind_state", "deployment_id", "kind", "state", "id"),
 )
 
 
