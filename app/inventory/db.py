@@ -5,6 +5,7 @@ import contextlib
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any
 
 import orjson
@@ -19,6 +20,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from alembic import command
 from app.errors import StoreError
 from app.places import MIGRATIONS
+
+LOCK_TIMEOUT = timedelta(seconds=10)  # for a table that a migration changes
 
 
 class Database:
@@ -156,6 +159,7 @@ def _config(url: str | None = None) -> Config:
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     if url is not None:
         config.attributes["url"] = url
+        config.attributes["lock_timeout"] = LOCK_TIMEOUT
     return config
 
 
@@ -182,6 +186,12 @@ def _store_error(error: BaseException) -> StoreError:
             return StoreError("The database file is damaged or not a database. Restore a backup, or name another file.")
         if "full" in text:
             return StoreError("The disk with the database is full. Make room; nothing that was committed is lost.")
+    if type(cause).__name__ == "LockNotAvailable":
+        return StoreError(
+            "Another program holds a table that the new schema changes. Stop the other Drainboard processes, or wait until "
+            "their work is done, and run `drainboard db upgrade` again. Nothing was changed.",
+            code="database_locked",
+        )
     return StoreError(
         f"The database cannot be used ({type(cause).__name__}). Is it running, and is database_url right?"
     )

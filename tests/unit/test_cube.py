@@ -14,8 +14,9 @@ from alembic.config import Config
 from sqlalchemy import and_, delete, insert, select, text, update
 
 from alembic import command
+from app.errors import StoreError
 from app.facts.types import Condition, Status, ThreadFacts
-from app.inventory import cube, reads, register, subjects, tables, writes
+from app.inventory import cube, db, reads, register, subjects, tables, writes
 from app.inventory.cube import check_counts
 from app.inventory.db import Database
 from app.inventory.register import Words
@@ -250,4 +251,19 @@ async def test_threads_from_before_are_counted_by_the_migration(old_address: str
     await asyncio.to_thread(_to, old_address, "0004", down=True)
     async with database.read() as connection:
         assert await connection.scalar(text("select count(*) from thread")) == 2
+    await database.close()
+
+
+async def test_a_migration_gives_up_soon_when_somebody_holds_a_table(
+    empty_postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(db, "LOCK_TIMEOUT", timedelta(milliseconds=200))
+    await asyncio.to_thread(_to, empty_postgres, "0004")
+    database, other = Database(empty_postgres), Database(empty_postgres)
+    async with other.write() as connection:
+        await connection.execute(text("lock table thread in share mode"))
+        with pytest.raises(StoreError, match="holds a table"):
+            await database.upgrade()
+    await database.upgrade()
+    await other.close()
     await database.close()
