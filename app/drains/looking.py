@@ -93,11 +93,13 @@ class Look:
         return and_(self.population, subjects.looks_like(keys, lens=self.lens))
 
     def has_completed(self) -> ColumnElement[bool]:
-        """Threads that were seen at a node target, or below it, and went on when it was done. The dictionary of pending work
-        has every node at which a thread was ever seen."""
+        """Threads that were seen at a node target, or below it, and went on when it was done."""
+        return subjects.has_completed(self.deployment_id, self.nodes_seen())
+
+    def nodes_seen(self) -> set[str]:
+        """The node targets and what is below them, where a thread was ever seen: the dictionary of pending work has all."""
         seen = {leaf[0] for work in self.dictionaries.works.values() for leaf in work["leaves"]}
-        nodes = {node for node in seen if any(at_or_below(node, target) for target in self.spec.nodes)}
-        return subjects.has_completed(self.deployment_id, nodes)
+        return {node for node in seen if any(at_or_below(node, target) for target in self.spec.nodes)}
 
     def are_many(self, keys: Collection[SubjectKey]) -> bool:
         """Whether there are too many threads like these, by condition and work, to sort them all."""
@@ -226,10 +228,11 @@ async def _count(connection: AsyncConnection, look: Look) -> None:
     look.standings = {found.key: look.judge(found.key) for found in look.counts}
     clear = [key for key, standing in look.standings.items() if standing.overall == Finding(Disposition.UNAFFECTED)]
     if look.spec.nodes and clear:
-        where = and_(look.population, look.has_completed())
-        found = await subjects.count_subjects(connection, look.deployment_id, where, lens=look.lens)
+        found = await subjects.count_completed(
+            connection, look.deployment_id, look.nodes_seen(), look.population, lens=look.lens
+        )
         wanted = set(clear)
-        look.passed = {one.key: one.count for one in found if one.key in wanted}
+        look.passed = {key: count for key, count in found.items() if key in wanted}
 
 
 def _ever(spec: DrainSpec, revisions: Iterable[RevisionSummary], kind: str) -> frozenset[str]:

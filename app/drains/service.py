@@ -15,6 +15,7 @@ from app.drains.going import read_burndown
 from app.drains.looking import Look, take_look
 from app.drains.needs import GreenNeed, green_need
 from app.drains.rounds import Round, end_round
+from app.drains.sharing import Shared
 from app.drains.verdicts import decide
 from app.errors import BadRequest, NotFound
 from app.facts.conditions import after_acknowledgement
@@ -34,11 +35,20 @@ class Drains:
     def __init__(self, settings: Settings, store: Store) -> None:
         self._settings = settings
         self._store = store
+        self._shared: Shared[Answer] = Shared()
 
     # -- answering -----------------------------------------------------------------------------------------------
 
     async def answer(self, name: str, *, now: datetime, max_age: timedelta | None = None) -> Answer:
-        """The verdict of one drain now. ``max_age`` can only tighten the policy. Raises ``NotFound``."""
+        """The verdict of one drain now. ``max_age`` can only tighten the policy. Raises ``NotFound``. Who asks the same at
+        once is answered by one evaluation, that begins when all of them have asked."""
+
+        async def work(latest: datetime) -> Answer:
+            return await self._answer(name, now=latest, max_age=max_age)
+
+        return await self._shared.ask((name, max_age), now, work)
+
+    async def _answer(self, name: str, *, now: datetime, max_age: timedelta | None) -> Answer:
         async with self._store.database.read() as connection:
             look = await self._look(connection, await self._row(connection, name), now, max_age=max_age)
             return decide(await gather_evidence(connection, look, max_age=max_age), now)

@@ -104,7 +104,7 @@ async def count_by_age(
     found: dict[tuple[Any, ...], int] = {}
     for *key, n in await count_by(connection, deployment_id, lambda of: [*columns(of), of.age], where):
         found[tuple(key)] = n
-    edges = await _find_edges(connection, deployment_id)
+    edges = await find_edges(connection, deployment_id)
     mine = and_(_of_thread(deployment_id), where(_thread.c))
     for *key, then, today, n in await _between(connection, mine, columns, edges, edges_at(now)):
         found[*key, then] = found.get((*key, then), 0) - n
@@ -153,7 +153,8 @@ def edges_at(now: datetime) -> Edges:
     return {name: now - length for name, (_, length) in AGES.items()}
 
 
-async def _find_edges(connection: AsyncConnection, deployment_id: int, *, lock: bool = False) -> Edges | None:
+async def find_edges(connection: AsyncConnection, deployment_id: int, *, lock: bool = False) -> Edges | None:
+    """The edges at the moment whose ages the cells have, in order; None before the first poll."""
     query = select(_age).where(_age.c.deployment_id == deployment_id)
     row = (await connection.execute(query.with_for_update() if lock else query)).one_or_none()
     return None if row is None else {name: row._mapping[name] for name in AGES}
@@ -166,7 +167,7 @@ async def move_ages(connection: AsyncConnection, deployment_id: int, now: dateti
     """Bring the ages of the cells to this moment, and drop cells without threads. At the beginning of a transaction, before
     any thread is written in it."""
     after = edges_at(now)
-    before = await _find_edges(connection, deployment_id, lock=True)
+    before = await find_edges(connection, deployment_id, lock=True)
     moved = await _between(connection, _of_thread(deployment_id), _key_of_thread, before, after)
     changes: dict[tuple[Any, ...], int] = {}
     for *key, then, today, n in moved:
@@ -231,7 +232,7 @@ async def rebuild(connection: AsyncConnection, deployment_id: int) -> None:
     """Make the cells of a deployment anew from its threads."""
     table = tables.deployment
     await connection.execute(select(table.c.id).where(table.c.id == deployment_id).with_for_update(key_share=True))
-    await _find_edges(connection, deployment_id, lock=True)
+    await find_edges(connection, deployment_id, lock=True)
     await connection.execute(delete(_cell).where(_cell.c.deployment_id == deployment_id))
     await _add(connection, await _counted(connection, deployment_id))
 
@@ -242,7 +243,7 @@ async def _kept(connection: AsyncConnection, deployment_id: int) -> dict[tuple[A
 
 
 async def _counted(connection: AsyncConnection, deployment_id: int) -> dict[tuple[Any, ...], int]:
-    edges = await _find_edges(connection, deployment_id)
+    edges = await find_edges(connection, deployment_id)
     names = [name for name in KEYS if name != "age"]
     labels = [column.label(name) for name, column in zip(names, _key_of_thread(_thread.c), strict=True)]
     rows = select(*labels, age_of(edges).label("age")).where(_thread.c.deployment_id == deployment_id).subquery("rows")

@@ -6,7 +6,7 @@ from dataclasses import astuple, dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, case, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Select, and_, case, func, or_, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.facts.types import Condition, Departure, Status
@@ -16,6 +16,8 @@ from app.inventory.cursors import close_cursor, cursor_time, open_cursor
 _thread = tables.thread
 _NOTHING = -1  # in place of null, which is equal to nothing
 _CHUNK = 2000  # classes in one statement
+_IDS = 500  # threads in one statement
+MOST_ROWS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +177,8 @@ async def count_population(
         key = SubjectKey(condition, work_id, shape, state_shape, revision, is_current=False, routes_id=routes)
         found.setdefault(key, Counter())[assistant] += n
         conditions.add((condition, is_current))
-    for where in _looked_up(lens, conditions):
+    by_index = lens.changed_before is not None and await _are_few_past(connection, deployment_id, lens.changed_before)
+    for where in _looked_up(lens, conditions, by_index=by_index):
         for key, assistant, n in await _count_rows(connection, deployment_id, and_(where, rows), lens=lens):
             found[_plain(key)][assistant] -= n
             found.setdefault(key, Counter())[assistant] += n
@@ -202,16 +205,28 @@ async def _count_rows(
     return [(_key(row), row.assistant_id, row.n) for row in await connection.execute(query)]
 
 
-def _looked_up(lens: Lens, conditions: Collection[tuple[str, bool]]) -> Iterator[ColumnElement[bool]]:
+async def _are_few_past(connection: AsyncConnection, deployment_id: int, changed_before: datetime) -> bool:
+    """Whether so few threads can be past a retention, by the ages of the cube, that their rows are read one by one. Else all
+    are gone through in the index of the classes, which has everything."""
+    edges = [*(await cube.find_edges(connection, deployment_id) or {}).values()]
+    ages = [age for age in range(cube.OLDEST + 1) if age >= len(edges) or edges[age] < changed_before]
+    return await cube.count(connection, deployment_id, lambda of: of.age.in_(ages)) <= MOST_ROWS
+
+
+def _looked_up(
+    lens: Lens, conditions: Collection[tuple[str, bool]], *, by_index: bool
+) -> Iterator[ColumnElement[bool]]:
     """Threads of which the cube does not have all of the key, each once. ``conditions``: which there are, and with a reading
-    that is said to be current."""
+    that is said to be current. ``by_index``: find what is past the retention by when it changed."""
     running = _is_said_current()
     if (Condition.RUNNING.value, True) in conditions:
         yield running
     if lens.waived is not None:
         yield and_(lens.waived, ~running)
     if lens.changed_before is not None:
-        past = and_(_is_past(lens.changed_before), _thread.c.changed_at < lens.changed_before)  # through the index
+        past = _is_past(lens.changed_before)
+        if by_index:
+            past = and_(past, _thread.c.changed_at < lens.changed_before)
         yield past if lens.waived is None else and_(past, ~lens.waived)
 
 
@@ -282,16 +297,33 @@ async def list_subject_threads(
     return items, close_cursor("since", items[-1].since.isoformat(), items[-1].thread_id) if more else None
 
 
+async def count_completed(
+    connection: AsyncConnection, deployment_id: int, nodes: Collection[str], where: ColumnElement[bool], *, lens: Lens
+) -> Counter[SubjectKey]:
+    """Threads by class that were seen pending at one of these nodes and went on when it was done."""
+    done = _completed(deployment_id, nodes).distinct().limit(MOST_ROWS + 1)
+    ids = list((await connection.execute(done)).scalars()) if nodes else []
+    chunks = [_thread.c.thread_id.in_(ids[start : start + _IDS]) for start in range(0, len(ids), _IDS)]
+    found: Counter[SubjectKey] = Counter()
+    for these in chunks if len(ids) <= MOST_ROWS else [has_completed(deployment_id, nodes)]:
+        for one in await count_subjects(connection, deployment_id, and_(where, these), lens=lens):
+            found[one.key] += one.count
+    return found
+
+
 def has_completed(deployment_id: int, nodes: Collection[str]) -> ColumnElement[bool]:
     """Threads that were seen pending at one of these nodes and went on when it was done."""
+    return _thread.c.thread_id.in_(_completed(deployment_id, nodes))
+
+
+def _completed(deployment_id: int, nodes: Collection[str]) -> Select[Any]:
     leaf = tables.observation
-    found = select(leaf.c.thread_id).where(
+    return select(leaf.c.thread_id).where(
         leaf.c.deployment_id == deployment_id,
         leaf.c.node.in_(sorted(nodes)),
         leaf.c.left_at.is_not(None),
         leaf.c.departure == Departure.COMPLETED.value,
     )
-    return _thread.c.thread_id.in_(found)
 
 
 async def count_departed(
