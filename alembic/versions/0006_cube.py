@@ -1,7 +1,7 @@
 """counts of threads by what they are, kept by triggers; when a thread's state changed as a column
 
 Revision ID: 0006
-Revises: 0004
+Revises: 0012
 """
 
 from datetime import UTC, datetime, timedelta
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = '0006'
-down_revision = '0004'
+down_revision = '0012'
 branch_labels = None
 depends_on = None
 

@@ -271,7 +271,7 @@ class Register:
                 settings=drain_settings(row),
                 managed_by_file=row.managed_by_file,
                 closed_at=row.closed_at,
-                versions=len(await register.list_versions(connection, row.id)),
+                versions=await register.count_versions(connection, row.id),
                 attested=await register.active_attestations(connection, row.id, criteria_version=version, now=now),
             )
 
@@ -281,11 +281,13 @@ class Register:
             row = await reads.find_drain(connection, name)
         return None if row is None else str(row.spec["deployment"])
 
-    async def versions(self, name: str) -> tuple[CriteriaVersion, ...]:
-        """Every version of a drain's criteria, newest first. Raises ``NotFound``."""
+    async def versions(
+        self, name: str, *, cursor: str | None = None, limit: int = reads.MAX_LIMIT
+    ) -> tuple[tuple[CriteriaVersion, ...], str | None]:
+        """A page of the versions of a drain's criteria, newest first, and the cursor of the next. Raises ``NotFound``."""
         async with self._store.database.read() as connection:
             row = await self._row(connection, name)
-            return await register.list_versions(connection, row.id)
+            return await register.list_versions(connection, row.id, cursor=cursor, limit=limit)
 
     async def evaluations(self, name: str, *, cursor: str | None, limit: int) -> tuple[list[Json], str | None]:
         """The stored answers of a drain, newest first, and the cursor of the next page. Raises ``NotFound``."""

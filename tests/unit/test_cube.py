@@ -233,7 +233,7 @@ def _to(url: str, revision: str, *, down: bool = False) -> None:
 
 
 async def test_threads_from_before_are_counted_by_the_migration(old_address: str) -> None:
-    await asyncio.to_thread(_to, old_address, "0004")
+    await asyncio.to_thread(_to, old_address, "0012")
     database = Database(old_address)
     old = [column for column in tables.thread.columns if column.computed is None]
     async with database.write() as connection:
@@ -248,7 +248,7 @@ async def test_threads_from_before_are_counted_by_the_migration(old_address: str
         assert dict(await reads.count_by(connection, mine, "condition")) == {"parked": 1, "settled": 1}
         await writes.mark_gone(connection, mine, [uuid_of(2)], poll_id=1, now=NOW)
         assert dict(await reads.count_by(connection, mine, "condition")) == {"settled": 1}
-    await asyncio.to_thread(_to, old_address, "0004", down=True)
+    await asyncio.to_thread(_to, old_address, "0012", down=True)
     async with database.read() as connection:
         assert await connection.scalar(text("select count(*) from thread")) == 2
     await database.close()
@@ -258,7 +258,7 @@ async def test_a_migration_gives_up_soon_when_somebody_holds_a_table(
     empty_postgres: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(db, "LOCK_TIMEOUT", timedelta(milliseconds=200))
-    await asyncio.to_thread(_to, empty_postgres, "0004")
+    await asyncio.to_thread(_to, empty_postgres, "0012")
     database, other = Database(empty_postgres), Database(empty_postgres)
     async with other.write() as connection:
         await connection.execute(text("lock table thread in share mode"))
