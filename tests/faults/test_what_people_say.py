@@ -257,4 +257,4 @@ async def test_what_was_said_is_listed_by_page_newest_first(board: Open, server:
             assert [item[key] for item in items] == wanted
             assert len((await it.get(f"{MINE}/{kind}"))["items"]) == 5
         assert (await it.get(f"{MINE}/versions"))["next_cursor"] is None
-        assert (await it.http.get(f"{MINE}/waivers?cursor=nonsense")).status_code == 400
+        assert (await it.http.get(f"{MINE}/waivers?cursor=nonsense")).status_code == 422
