@@ -24,9 +24,9 @@ from sqlalchemy import (
     false,
     func,
     literal,
-    or_,
     select,
     true,
+    union_all,
 )
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
@@ -118,7 +118,9 @@ async def _between(
     """Threads whose age differs between two moments: their columns, both ages, how many."""
     labels = [column.label(f"part_{number}") for number, column in enumerate(columns(_thread.c))]
     then, today = age_of(before).label("age_then"), age_of(after).label("age_now")
-    rows = select(*labels, then, today).where(where, _is_between(before, after)).subquery("moved")
+    changed = select(*labels, then, today).where(where)
+    # One range at a time: SQLite goes through all threads for several that are joined by "or".
+    rows = union_all(*(changed.where(one) for one in _windows(before, after))).subquery("moved")
     parts = [rows.c[label.name] for label in labels]
     query = (
         select(*parts, rows.c.age_then, rows.c.age_now, func.count())
@@ -132,12 +134,18 @@ def _of_thread(deployment_id: int) -> ColumnElement[bool]:
     return _thread.c.deployment_id == deployment_id
 
 
-def _is_between(before: Edges | None, after: Edges) -> ColumnElement[bool]:
+def _windows(before: Edges | None, after: Edges) -> list[ColumnElement[bool]]:
+    """The times between the edges of two moments, each moment once."""
     changed = _thread.c.changed_at
     if before is None:
-        return changed > min(after.values())
-    windows = [sorted((before[name], after[name])) for name in AGES]
-    return or_(*(and_(changed > start, changed <= end) for start, end in windows))
+        return [changed > min(after.values())]
+    found: list[tuple[datetime, datetime]] = []
+    for start, end in sorted((min(before[name], after[name]), max(before[name], after[name])) for name in AGES):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((start, end))
+    return [and_(changed > start, changed <= end) for start, end in found]
 
 
 def age_of(edges: Edges | None) -> ColumnElement[int]:

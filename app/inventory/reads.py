@@ -611,6 +611,8 @@ def _where(scope: InventoryScope, filters: Filters, of: Any) -> ColumnElement[bo
         parts.append(is_alive(of))
     for key, values in filters.items():
         match key:
+            case "condition" if set(values) >= set(Condition):
+                pass  # every one: named, they would draw the index of conditions
             case "status" | "condition":
                 parts.append(of[key].in_(values))
             case "pending":
