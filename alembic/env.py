@@ -1,6 +1,7 @@
 """How Alembic reaches the database: the URL comes from the program, or from the settings when run by hand."""
 
 import asyncio
+from datetime import timedelta
 
 from sqlalchemy import Connection, pool
 from sqlalchemy.ext.asyncio import create_async_engine
@@ -16,6 +17,11 @@ def _render(kind: str, item: object, _context: object) -> str | bool:
 
 
 def _migrate(connection: Connection) -> None:
+    """On PostgreSQL give up soon when somebody else holds a table: whoever waits for a lock makes all others wait behind."""
+    if connection.dialect.name == "postgresql":
+        patience = int(context.config.attributes.get("lock_timeout", timedelta(seconds=10)).total_seconds() * 1000)
+        connection.exec_driver_sql(f"SET lock_timeout = {patience}")
+        connection.commit()
     context.configure(connection=connection, target_metadata=metadata, render_as_batch=True, render_item=_render)
     with context.begin_transaction():
         context.run_migrations()

@@ -31,16 +31,25 @@ class WrittenList:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Every version of a drain's criteria, newest first."""
+    """Versions of a drain's criteria, newest first."""
 
     items: tuple[CriteriaVersion, ...]
+    next_cursor: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class SaidList:
+    """What was just said."""
+
+    items: tuple[Said, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SaidPage:
     """What people said, newest first. What was taken back has ``ended_at``."""
 
     items: tuple[Said, ...]
+    next_cursor: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +130,11 @@ async def close_drain(drain: str, drains: Drains, by: Who) -> Written:
 
 
 @router.get("/drains/{drain}/versions")
-async def list_versions(drain: str, drains: Drains) -> Versions:
-    """Every version of the criteria that a drain had, newest first."""
-    return Versions(await drains.versions(drain))
+async def list_versions(
+    drain: str, drains: Drains, cursor: str | None = None, limit: Limit = DEFAULT_LIMIT
+) -> Versions:
+    """Versions of the criteria that a drain had, newest first."""
+    return Versions(*await drains.versions(drain, cursor=cursor, limit=limit))
 
 
 @router.get("/drains/{drain}/evaluations")
@@ -157,9 +168,9 @@ async def waive(drain: str, body: WaiverBody, people: People, by: Who) -> Said:
 
 
 @router.get("/drains/{drain}/waivers")
-async def list_waivers(drain: str, people: People) -> SaidList:
-    """Every waiver that a drain ever had."""
-    return SaidList(await people.waivers(drain))
+async def list_waivers(drain: str, people: People, cursor: str | None = None, limit: Limit = DEFAULT_LIMIT) -> SaidPage:
+    """Waivers that a drain ever had, newest first."""
+    return SaidPage(*await people.waivers(drain, cursor=cursor, limit=limit))
 
 
 @router.delete("/drains/{drain}/waivers/{waiver}")
@@ -175,9 +186,11 @@ async def acknowledge(drain: str, body: AcknowledgementBody, people: People, by:
 
 
 @router.get("/drains/{drain}/acknowledgements")
-async def list_acknowledgements(drain: str, people: People) -> SaidList:
-    """Every acknowledgement of a drain."""
-    return SaidList(await people.acknowledgements(drain))
+async def list_acknowledgements(
+    drain: str, people: People, cursor: str | None = None, limit: Limit = DEFAULT_LIMIT
+) -> SaidPage:
+    """Acknowledgements of a drain, newest first."""
+    return SaidPage(*await people.acknowledgements(drain, cursor=cursor, limit=limit))
 
 
 @router.delete("/drains/{drain}/acknowledgements/{acknowledgement}")
@@ -193,9 +206,11 @@ async def attest(drain: str, body: AttestationBody, people: People, by: Who) -> 
 
 
 @router.get("/drains/{drain}/attestations")
-async def list_attestations(drain: str, people: People) -> SaidList:
-    """Every attestation that a drain ever had."""
-    return SaidList(await people.attestations(drain))
+async def list_attestations(
+    drain: str, people: People, cursor: str | None = None, limit: Limit = DEFAULT_LIMIT
+) -> SaidPage:
+    """Attestations that a drain ever had, newest first."""
+    return SaidPage(*await people.attestations(drain, cursor=cursor, limit=limit))
 
 
 @router.delete("/drains/{drain}/attestations/{attestation}")
@@ -211,9 +226,11 @@ async def acknowledge_deployment(deployment: str, body: AcknowledgementBody, peo
 
 
 @router.get("/deployments/{deployment}/acknowledgements")
-async def list_deployment_acknowledgements(deployment: str, people: People) -> SaidList:
-    """Every acknowledgement of a deployment that is not of one drain."""
-    return SaidList(await people.deployment_acknowledgements(deployment))
+async def list_deployment_acknowledgements(
+    deployment: str, people: People, cursor: str | None = None, limit: Limit = DEFAULT_LIMIT
+) -> SaidPage:
+    """Acknowledgements of a deployment that are not of one drain, newest first."""
+    return SaidPage(*await people.deployment_acknowledgements(deployment, cursor=cursor, limit=limit))
 
 
 @router.delete("/deployments/{deployment}/acknowledgements/{acknowledgement}")

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse
-from pydantic import AwareDatetime, BaseModel, ConfigDict, StrictBool
+from pydantic import AwareDatetime, BaseModel, ConfigDict, StrictBool, TypeAdapter
 
 from app.auth.callers import by_of
 from app.auth.same_origin import require_same_origin
@@ -33,6 +33,7 @@ from app.settings import parse_duration
 from app.version import COMMAND_LINE, FOUND
 
 DEFAULT_LIMIT = 50
+_ANSWER = TypeAdapter(Answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +262,7 @@ async def list_drains(ask: Ask) -> DrainList:
 
 @router.get(
     "/drains/{drain}/gate",
+    response_model=Answer,
     responses={
         200: {"description": "A verdict; with http_status=1 only drained"},
         409: {"description": "Blocked"},
@@ -271,19 +273,27 @@ async def gate(
     drain: str,
     ask: Ask,
     request: Request,
-    response: Response,
     max_age: str | None = None,
     http_status: Literal["0", "1"] = "0",
-) -> Answer:
+) -> Response:
     """The verdict. Always 200; with ``http_status=1``: 200 drained, 409 blocked, 503 unknown."""
     if odd := sorted(set(request.query_params) - {"max_age", "http_status"}):  # a misspelt one would ask for less
         raise BadRequest(f"The gate has no parameter {odd[0][:40]!r}. There are max_age and http_status.")
     answer = await ask.drain(drain, None if max_age is None else _duration(max_age))
-    if http_status == "1":
-        response.status_code = answer.verdict.http_status
-    if answer.retry_after_seconds is not None:
-        response.headers["Retry-After"] = str(answer.retry_after_seconds)
-    return answer
+    status = answer.verdict.http_status if http_status == "1" else 200
+    headers = {} if answer.retry_after_seconds is None else {"Retry-After": str(answer.retry_after_seconds)}
+    return Response(_body(answer), status, headers, "application/json")
+
+
+_bodies: dict[str, tuple[Answer, bytes]] = {}
+
+
+def _body(answer: Answer) -> bytes:
+    """The JSON of an answer, written once for all who share it."""
+    found = _bodies.get(answer.drain)
+    if found is None or found[0] is not answer:
+        found = _bodies[answer.drain] = (answer, _ANSWER.dump_json(answer))
+    return found[1]
 
 
 @router.get("/drains/{drain}/history")

@@ -10,13 +10,14 @@ import typer
 from typer import exceptions as typer_errors
 
 from app import logs
-from app.cli import output
+from app.cli import checking, output
 from app.cli.connection import Api, MakeApp, Refused, connect
 from app.cli.index import import_file
 from app.cli.serve import serve_forever
 from app.cli.tokens import tokens
 from app.clock import monotonic
 from app.errors import DrainboardError, SettingsError
+from app.inventory.cube import Checked, check_counts
 from app.inventory.db import Database, head_revision
 from app.settings import load_drains, load_settings, parse_duration
 from app.version import FOUND, VERSION
@@ -421,23 +422,24 @@ def db_upgrade(json: Json = False) -> None:
 
 
 @db.command("check")
-def db_check(json: Json = False) -> None:
-    """Whether the database's schema is the one of this version. Exits 2 when it is not."""
+def db_check(
+    json: Json = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Make the counts that differ anew from the threads.")
+    ] = False,
+) -> None:
+    """Whether the schema is this version's (exits 2 when not) and the counts are those of the threads (exits 3 when not)."""
 
     async def work() -> int:
         database = Database(load_settings().resolved_database_url)
         try:
             found = await database.revision()
+            fine = found == head_revision()
+            checked = await check_counts(database, repair=repair) if fine else Checked(0, ())
         finally:
             await database.close()
-        fine = found == head_revision()
-        if json:
-            output.as_json({"revision": found, "expected": head_revision(), "ok": fine})
-        elif fine:
-            output.out.print(f"The schema is at revision {found}, as this version expects.")
-        else:
-            output.out.print(f"The schema is at revision {found}, not {head_revision()}. Run `drainboard db upgrade`.")
-        return 0 if fine else 2
+        checking.tell(found, checked, as_json=json)
+        return checking.exit_code(found, checked)
 
     raise typer.Exit(asyncio.run(work()))
 

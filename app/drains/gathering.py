@@ -17,7 +17,7 @@ from app.drains.intake import count_intake
 from app.drains.looking import Look, blocks
 from app.drains.verdicts import Evidence
 from app.facts.types import Condition
-from app.inventory import reads, register, subjects
+from app.inventory import cube, reads, register, subjects
 from app.inventory.freshness import read_polls, threads_source
 from app.inventory.views import Alarm, Said
 from app.settings import DeploymentSettings
@@ -53,16 +53,14 @@ async def gather_evidence(connection: AsyncConnection, look: Look, *, max_age: t
         fresh_leaks=fresh_leaks,
         intake_is_open=look.closed_at is not None and look.closed_at > now,
         graph_was_seen=any(found.graph == spec.graph for found in look.revisions),
-        of_graph=await reads.count_threads(
-            connection, deployment_id, and_(look.population, reads.is_alive(), reads.has_graph())
-        ),
+        of_graph=await _count_of_graph(connection, look),
         intake_unseen=intake_unseen,
         unread_elsewhere=await _count_unread_elsewhere(connection, look),
         unsettled=len(await register.list_expired(connection, deployment_id, now)),
         attested=await _attested(connection, look),
         alarms=await _standing_alarms(connection, look, alarms),
         oldest=await _oldest(connection, look),
-        must_act=await _must_act(connection, look, stored.assistants if stored is not None else {}),
+        must_act=_must_act(look, stored.assistants if stored is not None else {}),
         said=await _said(connection, look),
         configured=_configured(look.deployment),
         poll_interval=look.deployment.poll_interval,
@@ -71,6 +69,17 @@ async def gather_evidence(connection: AsyncConnection, look: Look, *, max_age: t
         max_age=max_age,
         traces=traces,
         index=await gather_index(connection, look),
+    )
+
+
+async def _count_of_graph(connection: AsyncConnection, look: Look) -> int:
+    """Threads of the population that are there and name a graph."""
+    mine = look.in_cells
+    if mine is None:
+        where = and_(look.population, reads.is_alive(), reads.has_graph())
+        return await reads.count_threads(connection, look.deployment_id, where)
+    return await cube.count(
+        connection, look.deployment_id, lambda of: and_(mine(of), reads.is_alive(of), reads.has_graph(of))
     )
 
 
@@ -139,11 +148,14 @@ async def _count_unread_elsewhere(connection: AsyncConnection, look: Look) -> in
     if not look.spec.nodes:
         return 0
     count = 0
-    for found in await subjects.count_subjects(connection, look.deployment_id, elsewhere(look), lens=look.lens):
-        subject = look.subject(found.key)
+    counted = await subjects.count_population(
+        connection, look.deployment_id, elsewhere(look), _elsewhere_in_cells(look), lens=look.lens
+    )
+    for key, found in counted.items():
+        subject = look.subject(key)
         routes_tell = subject.condition is Condition.GRAPH_MISSING and shown_not_entered(subject, look.spec.nodes)
         if not routes_tell or any(entered(subject, node) for node in look.spec.nodes):
-            count += found.count
+            count += sum(found.values())
     return count
 
 
@@ -153,17 +165,23 @@ def elsewhere(look: Look) -> ColumnElement[bool]:
     return reads.may_belong(spec.graph, metadata=spec.metadata, created_before=spec.created_before)
 
 
+def _elsewhere_in_cells(look: Look) -> cube.Where | None:
+    if look.in_cells is None:
+        return None
+    return lambda of: reads.may_belong(look.spec.graph, metadata={}, created_before=None, of=of)
+
+
 async def _oldest(connection: AsyncConnection, look: Look) -> OldestBlocker | None:
     blocking = [found for found in look.counts if blocks(look.standings[found.key])]
     if not blocking:
         return None
-    oldest = min(blocking, key=lambda found: found.oldest)
+    keys = [found.key for found in blocking]
     rows, _ = await subjects.list_subject_threads(
-        connection, look.deployment_id, look.of([oldest.key]), lens=look.lens, cursor=None, limit=1
+        connection, look.deployment_id, look.of(keys), lens=look.lens, cursor=None, limit=1, many=look.are_many(keys)
     )
     if not rows:
         return None
-    return OldestBlocker(rows[0].thread_id, look.standings[oldest.key].overall.disposition.value, rows[0].since)
+    return OldestBlocker(rows[0].thread_id, look.standings[rows[0].key].overall.disposition.value, rows[0].since)
 
 
 async def must_act_by(connection: AsyncConnection, look: Look) -> dict[str, tuple[MustActFor, ...]]:
@@ -180,12 +198,14 @@ async def must_act_by(connection: AsyncConnection, look: Look) -> dict[str, tupl
     return found
 
 
-async def _must_act(connection: AsyncConnection, look: Look, names: Mapping[str, str]) -> tuple[MustAct, ...]:
-    keys = [key for key, standing in look.standings.items() if blocks(standing)]
-    if not keys:
-        return ()
-    found = await subjects.count_by_assistant(connection, look.deployment_id, look.of(keys), limit=MOST_GROUPS)
-    return tuple(MustAct(assistant, names.get(assistant or ""), count) for assistant, count in found)
+def _must_act(look: Look, names: Mapping[str, str]) -> tuple[MustAct, ...]:
+    """Threads that block, by the assistant that ran them, most first."""
+    found: Counter[str | None] = Counter()
+    for key, by_assistant in look.assistants.items():
+        if blocks(look.standings[key]):
+            found.update(by_assistant)
+    most = sorted(found.items(), key=lambda one: (-one[1], one[0] is None, one[0] or ""))[:MOST_GROUPS]
+    return tuple(MustAct(assistant, names.get(assistant or ""), count) for assistant, count in most)
 
 
 def _configured(deployment: DeploymentSettings) -> frozenset[str]:

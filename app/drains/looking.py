@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_
@@ -14,8 +15,9 @@ from app.drains.judging import judge
 from app.drains.spec import DrainSpec, from_json
 from app.drains.subjects import Routes, Rules, Subject, Work, WorkLeaf
 from app.drains.verdicts import SoakState
+from app.facts.topology import at_or_below
 from app.facts.types import Condition
-from app.inventory import reads, register, subjects
+from app.inventory import cube, reads, register, subjects
 from app.inventory.encode import Json
 from app.inventory.index import Comparisons
 from app.inventory.store import Store
@@ -24,13 +26,17 @@ from app.inventory.views import RevisionSummary
 from app.inventory.writes import Dictionaries
 from app.settings import DeploymentSettings
 
+MOST_SORTED = 20_000
+
 
 @dataclass
 class Look:
     """One drain at one moment: its row, its spec, its classes of threads, what each means and how many threads it has.
 
+    ``in_cells``: the population as cells of the cube; None where it cannot tell its threads apart.
     ``codes``: what was acknowledged for the drain as a whole, and when. ``passed``: how many threads of a class were seen at a
-    node target and completed it. ``void``: targets whose removal counts no more as one of a drained drain.
+    node target and completed it. ``assistants``: the threads of a class by the assistant that ran them. ``void``: targets whose
+    removal counts no more as one of a drained drain.
     """
 
     row: Any
@@ -38,6 +44,7 @@ class Look:
     deployment: DeploymentSettings
     revisions: Sequence[RevisionSummary]
     population: ColumnElement[bool]
+    in_cells: cube.Where | None
     rules: Rules
     lens: Lens
     dictionaries: Dictionaries
@@ -48,6 +55,7 @@ class Look:
     standings: dict[SubjectKey, Standing] = field(default_factory=dict)
     counts: list[SubjectCount] = field(default_factory=list)
     passed: Mapping[SubjectKey, int] = field(default_factory=dict)
+    assistants: Mapping[SubjectKey, Mapping[str | None, int]] = field(default_factory=dict)
 
     @property
     def deployment_id(self) -> int:
@@ -85,6 +93,21 @@ class Look:
     def of(self, keys: Collection[SubjectKey]) -> ColumnElement[bool]:
         """The threads of these classes."""
         return and_(self.population, subjects.looks_like(keys, lens=self.lens))
+
+    def has_completed(self) -> ColumnElement[bool]:
+        """Threads that were seen at a node target, or below it, and went on when it was done."""
+        return subjects.has_completed(self.deployment_id, self.nodes_seen())
+
+    def nodes_seen(self) -> set[str]:
+        """The node targets and what is below them, where a thread was ever seen: the dictionary of pending work has all."""
+        seen = {leaf[0] for work in self.dictionaries.works.values() for leaf in work["leaves"]}
+        return {node for node in seen if any(at_or_below(node, target) for target in self.spec.nodes)}
+
+    def are_many(self, keys: Collection[SubjectKey]) -> bool:
+        """Whether there are too many threads like these, by condition and work, to sort them all."""
+        pairs = {(key.condition, key.work_id) for key in keys}
+        alike = sum(found.count for found in self.counts if (found.key.condition, found.key.work_id) in pairs)
+        return alike > MOST_SORTED
 
     def subject(self, key: SubjectKey) -> Subject:
         """A class of threads as the rules see it."""
@@ -150,6 +173,9 @@ async def take_look(
         deployment=deployment,
         revisions=revisions,
         population=reads.in_population(spec.graph, metadata=spec.metadata, created_before=spec.created_before),
+        in_cells=partial(reads.is_of_graph, spec.graph)
+        if reads.is_told_by_cells(spec.metadata, spec.created_before)
+        else None,
         rules=Rules(
             revision_nodes=nodes_by_revision(spec, revisions, removed),
             revision_fields=fields_by_revision(spec, revisions, removed),
@@ -198,14 +224,18 @@ async def _lens(
 
 
 async def _count(connection: AsyncConnection, look: Look) -> None:
-    look.counts = await subjects.count_subjects(connection, look.deployment_id, look.population, lens=look.lens)
+    look.assistants = await subjects.count_population(
+        connection, look.deployment_id, look.population, look.in_cells, lens=look.lens
+    )
+    look.counts = [SubjectCount(key, sum(found.values())) for key, found in look.assistants.items()]
     look.standings = {found.key: look.judge(found.key) for found in look.counts}
     clear = [key for key, standing in look.standings.items() if standing.overall == Finding(Disposition.UNAFFECTED)]
     if look.spec.nodes and clear:
-        where = and_(look.population, subjects.has_completed(look.spec.nodes))
-        found = await subjects.count_subjects(connection, look.deployment_id, where, lens=look.lens)
+        found = await subjects.count_completed(
+            connection, look.deployment_id, look.nodes_seen(), look.population, lens=look.lens
+        )
         wanted = set(clear)
-        look.passed = {one.key: one.count for one in found if one.key in wanted}
+        look.passed = {key: count for key, count in found.items() if key in wanted}
 
 
 def _ever(spec: DrainSpec, revisions: Iterable[RevisionSummary], kind: str) -> frozenset[str]:

@@ -90,6 +90,9 @@ class Register:
         async with self._store.database.write() as connection:
             for deployment in self._settings.deployments:
                 await writes.ensure_deployment(connection, deployment.name, now)
+            names = {row.name for row in await reads.list_drains(connection)}
+            places = [deployment.name for deployment in self._settings.deployments]
+            await register.lock_places(connection, drains=names, deployments=places)
             for drain in self._settings.drains:
                 spec = spec_of(drain, self._deployment(drain.deployment))
                 known = await register.lock_drain(connection, spec.name)
@@ -113,6 +116,7 @@ class Register:
         """
         spec = self._spec(drain, by)
         async with self._store.database.write() as connection:
+            await register.lock_places(connection, drains=[spec.name], deployments=[spec.deployment])
             row = await register.lock_drain(connection, spec.name)
             if row is None and spec.phase == "removing":
                 raise _not_drained(spec.name)
@@ -145,6 +149,9 @@ class Register:
         specs = [self._spec(drain, by) for drain in drains]
         drained = await self._drained(specs, by)
         async with self._store.database.write() as connection:
+            await register.lock_places(
+                connection, drains=[spec.name for spec in specs], deployments=[spec.deployment for spec in specs]
+            )
             return tuple([await self._replace(connection, spec, by, drained=drained) for spec in sorted_by_name(specs)])
 
     async def change(self, name: str, changes: Mapping[str, Any], by: By) -> Written:
@@ -267,7 +274,7 @@ class Register:
                 settings=drain_settings(row),
                 managed_by_file=row.managed_by_file,
                 closed_at=row.closed_at,
-                versions=len(await register.list_versions(connection, row.id)),
+                versions=await register.count_versions(connection, row.id),
                 attested=await register.active_attestations(connection, row.id, criteria_version=version, now=now),
                 must_act_by=must_act_by,
             )
@@ -278,11 +285,13 @@ class Register:
             row = await reads.find_drain(connection, name)
         return None if row is None else str(row.spec["deployment"])
 
-    async def versions(self, name: str) -> tuple[CriteriaVersion, ...]:
-        """Every version of a drain's criteria, newest first. Raises ``NotFound``."""
+    async def versions(
+        self, name: str, *, cursor: str | None = None, limit: int = reads.MAX_LIMIT
+    ) -> tuple[tuple[CriteriaVersion, ...], str | None]:
+        """A page of the versions of a drain's criteria, newest first, and the cursor of the next. Raises ``NotFound``."""
         async with self._store.database.read() as connection:
             row = await self._row(connection, name)
-            return await register.list_versions(connection, row.id)
+            return await register.list_versions(connection, row.id, cursor=cursor, limit=limit)
 
     async def evaluations(self, name: str, *, cursor: str | None, limit: int) -> tuple[list[Json], str | None]:
         """The stored answers of a drain, newest first, and the cursor of the next page. Raises ``NotFound``."""

@@ -15,6 +15,7 @@ from app.drains.going import read_burndown
 from app.drains.looking import Look, take_look
 from app.drains.needs import GreenNeed, green_need
 from app.drains.rounds import Round, end_round
+from app.drains.sharing import Shared
 from app.drains.verdicts import decide
 from app.errors import BadRequest, NotFound
 from app.facts.conditions import after_acknowledgement
@@ -34,11 +35,20 @@ class Drains:
     def __init__(self, settings: Settings, store: Store) -> None:
         self._settings = settings
         self._store = store
+        self._shared: Shared[Answer] = Shared()
 
     # -- answering -----------------------------------------------------------------------------------------------
 
     async def answer(self, name: str, *, now: datetime, max_age: timedelta | None = None) -> Answer:
-        """The verdict of one drain now. ``max_age`` can only tighten the policy. Raises ``NotFound``."""
+        """The verdict of one drain now. ``max_age`` can only tighten the policy. Raises ``NotFound``. Who asks the same at
+        once is answered by one evaluation, that begins when all of them have asked."""
+
+        async def work(latest: datetime) -> Answer:
+            return await self._answer(name, now=latest, max_age=max_age)
+
+        return await self._shared.ask((name, max_age), now, work)
+
+    async def _answer(self, name: str, *, now: datetime, max_age: timedelta | None) -> Answer:
         async with self._store.database.read() as connection:
             look = await self._look(connection, await self._row(connection, name), now, max_age=max_age)
             return decide(await gather_evidence(connection, look, max_age=max_age), now)
@@ -77,7 +87,13 @@ class Drains:
             look = await self._look(connection, await self._row(connection, name), now)
             keys, where, total = _selection(look, wanted, reason)
             rows, following = await subjects.list_subject_threads(
-                connection, look.deployment_id, where, lens=look.lens, cursor=cursor, limit=limit
+                connection,
+                look.deployment_id,
+                where,
+                lens=look.lens,
+                cursor=cursor,
+                limit=limit,
+                many=look.are_many(keys),
             )
             known = set(keys)
             shown = Disposition.PASSED if wanted == [Disposition.PASSED] else None
@@ -167,7 +183,9 @@ class Drains:
     async def _open_drains(self, connection: AsyncConnection, deployment_id: int, *, lock: bool = False) -> list[Any]:
         return [
             row
-            for row in await reads.list_drains(connection, lock=lock)
+            for row in (
+                await reads.lock_drains(connection, deployment_id) if lock else await reads.list_drains(connection)
+            )
             if row.deployment_id == deployment_id and row.closed_at is None and self._is_known(row)
         ]
 
@@ -209,12 +227,12 @@ def _selection(
     """The classes that are asked for, their threads, and how many these are."""
     passed = sum(look.passed.values())
     if wanted == [Disposition.PASSED]:
-        done = subjects.has_completed(look.spec.nodes) if look.spec.nodes else false()
+        done = look.has_completed() if look.spec.nodes else false()
         return look.passed.keys(), and_(look.of(list(look.passed)), done), passed
     keys = look.keys(wanted, reason=reason)
     total = sum(found.count for found in look.counts if found.key in set(keys))
     if wanted == [Disposition.UNAFFECTED] and passed:
-        return keys, and_(look.of(keys), ~subjects.has_completed(look.spec.nodes)), total - passed
+        return keys, and_(look.of(keys), ~look.has_completed()), total - passed
     return keys, look.of(keys), total
 
 

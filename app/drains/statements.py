@@ -41,6 +41,9 @@ class Owned:
     until: datetime | None
 
 
+PageOfSaid = tuple[tuple[Said, ...], str | None]
+
+
 class Statements:
     """All that people say. Every method opens one short transaction.
 
@@ -68,10 +71,11 @@ class Statements:
             )
             return _one(await register.active_waivers(connection, row.id, by.now), words.batch)
 
-    async def waivers(self, drain: str) -> tuple[Said, ...]:
-        """Every waiver that a drain ever had, newest first."""
+    async def waivers(self, drain: str, *, cursor: str | None, limit: int) -> PageOfSaid:
+        """A page of the waivers that a drain ever had, newest first, and the cursor of the next."""
         async with self._store.database.read() as connection:
-            return await register.list_waivers(connection, (await self._drain(connection, drain)).id)
+            row = await self._drain(connection, drain)
+            return await register.list_waivers(connection, row.id, cursor=cursor, limit=limit)
 
     async def end_waiver(self, drain: str, batch: str, by: By) -> int:
         """Take a waiver back; of how many threads."""
@@ -123,7 +127,7 @@ class Statements:
         words = _words(owned, by)
         _check_codes(codes, DEPLOYMENT_CODES, thread_ids)
         async with self._store.database.write() as connection:
-            deployment_id = await self._deployment_id(connection, deployment)
+            deployment_id = await self._locked_deployment_id(connection, deployment)
             tasks = await self._tasks(connection, deployment_id, thread_ids)
             if BASELINE in codes:
                 tasks |= await self._baseline(connection, deployment_id, deployment, by.now)
@@ -144,28 +148,32 @@ class Statements:
             said = await register.active_acknowledgements(connection, deployment_id, drain_id=None, now=by.now)
             return _one(said, words.batch)
 
-    async def acknowledgements(self, drain: str) -> tuple[Said, ...]:
-        """Every acknowledgement of a drain, newest first."""
+    async def acknowledgements(self, drain: str, *, cursor: str | None, limit: int) -> PageOfSaid:
+        """A page of the acknowledgements of a drain, newest first, and the cursor of the next."""
         async with self._store.database.read() as connection:
             row = await self._drain(connection, drain)
-            return await register.list_acknowledgements(connection, row.deployment_id, drain_id=row.id)
+            return await register.list_acknowledgements(
+                connection, row.deployment_id, drain_id=row.id, cursor=cursor, limit=limit
+            )
 
-    async def deployment_acknowledgements(self, deployment: str) -> tuple[Said, ...]:
-        """Every acknowledgement of a deployment that is not of one drain, newest first."""
+    async def deployment_acknowledgements(self, deployment: str, *, cursor: str | None, limit: int) -> PageOfSaid:
+        """A page of the acknowledgements of a deployment that are not of one drain, newest first."""
         async with self._store.database.read() as connection:
             deployment_id = await self._deployment_id(connection, deployment)
-            return await register.list_acknowledgements(connection, deployment_id, drain_id=None)
+            return await register.list_acknowledgements(
+                connection, deployment_id, drain_id=None, cursor=cursor, limit=limit
+            )
 
     async def end_acknowledgement(self, drain: str, batch: str, by: By) -> int:
         """Take an acknowledgement back; of how many threads and codes."""
         async with self._store.database.write() as connection:
-            row = await self._drain(connection, drain)
+            row = await self._drain(connection, drain, lock=True)
             return await self._end(connection, row.deployment_id, drain_id=row.id, batch=batch, subject=drain, by=by)
 
     async def end_deployment_acknowledgement(self, deployment: str, batch: str, by: By) -> int:
         """Take an acknowledgement of a deployment back."""
         async with self._store.database.write() as connection:
-            deployment_id = await self._deployment_id(connection, deployment)
+            deployment_id = await self._locked_deployment_id(connection, deployment)
             return await self._end(connection, deployment_id, drain_id=None, batch=batch, subject=deployment, by=by)
 
     async def _acknowledge(
@@ -257,13 +265,14 @@ class Statements:
             ids = await register.add_attestations(connection, row, dict.fromkeys(names), words=words)
             detail = {"attestations": list(dict.fromkeys(names)), "owner": owned.owner}
             await _note(connection, row.deployment_id, by, action="attested", subject=drain, detail=detail)
-            said = await register.list_attestations(connection, row.id)
+            said, _ = await register.list_attestations(connection, row.id, limit=len(ids))
             return tuple(each for each in said if each.id in ids)
 
-    async def attestations(self, drain: str) -> tuple[Said, ...]:
-        """Every attestation that a drain ever had, newest first."""
+    async def attestations(self, drain: str, *, cursor: str | None, limit: int) -> PageOfSaid:
+        """A page of the attestations that a drain ever had, newest first, and the cursor of the next."""
         async with self._store.database.read() as connection:
-            return await register.list_attestations(connection, (await self._drain(connection, drain)).id)
+            row = await self._drain(connection, drain)
+            return await register.list_attestations(connection, row.id, cursor=cursor, limit=limit)
 
     async def end_attestation(self, drain: str, attestation_id: str, by: By) -> int:
         """Take an attestation back."""
@@ -295,6 +304,10 @@ class Statements:
         if row.closed_at is not None:
             raise Conflict(f"The drain {name} is closed, so nothing counts for it. Open it first.", code="drain_closed")
         return row
+
+    async def _locked_deployment_id(self, connection: AsyncConnection, name: str) -> int:
+        await register.lock_places(connection, deployments=[name])
+        return await self._deployment_id(connection, name)
 
     async def _deployment_id(self, connection: AsyncConnection, name: str) -> int:
         row = await reads.find_deployment(connection, name) if self._settings.deployment(name) is not None else None

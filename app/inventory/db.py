@@ -5,6 +5,7 @@ import contextlib
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any
 
 import orjson
@@ -20,6 +21,8 @@ from alembic import command
 from app.errors import StoreError
 from app.places import MIGRATIONS
 
+LOCK_TIMEOUT = timedelta(seconds=10)  # for a table that a migration changes
+
 
 class Database:
     """One database. ``read`` and ``write`` are short transactions; no request is made while one is open."""
@@ -33,15 +36,18 @@ class Database:
             raise StoreError(
                 "database_url is not a database's address. Use sqlite+aiosqlite:///drainboard.db or postgresql+psycopg://…"
             ) from None
+        self._reader = (
+            self.engine if self.is_sqlite else self.engine.execution_options(isolation_level="REPEATABLE READ")
+        )
         self._writer = asyncio.Lock()
         self._was_tried = not self.is_sqlite
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:
-        """A consistent look."""
+        """A consistent look: every question in it is answered as of the same moment."""
         try:
             await self._try()
-            async with self.engine.connect() as connection:
+            async with self._reader.connect() as connection:
                 yield connection
                 await connection.rollback()
         except (DBAPIError, OSError, sqlite3.Error) as error:
@@ -153,6 +159,7 @@ def _config(url: str | None = None) -> Config:
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     if url is not None:
         config.attributes["url"] = url
+        config.attributes["lock_timeout"] = LOCK_TIMEOUT
     return config
 
 
@@ -179,6 +186,12 @@ def _store_error(error: BaseException) -> StoreError:
             return StoreError("The database file is damaged or not a database. Restore a backup, or name another file.")
         if "full" in text:
             return StoreError("The disk with the database is full. Make room; nothing that was committed is lost.")
+    if type(cause).__name__ == "LockNotAvailable":
+        return StoreError(
+            "Another program holds a table that the new schema changes. Stop the other Drainboard processes, or wait until "
+            "their work is done, and run `drainboard db upgrade` again. Nothing was changed.",
+            code="database_locked",
+        )
     return StoreError(
         f"The database cannot be used ({type(cause).__name__}). Is it running, and is database_url right?"
     )

@@ -26,15 +26,20 @@ class Polls:
 
 async def read_polls(connection: AsyncConnection, deployment_id: int) -> Polls:
     """Look them up."""
+    newest = await reads.find_newest_polls(connection, deployment_id)
     sweep, both = ("sweep",), ("sweep", "scan")
     finished = ("complete", "incomplete", "failed")
-    find = reads.find_latest_poll
+
+    def find(kinds: tuple[str, ...], states: tuple[str, ...]) -> PollSummary | None:
+        found = [newest[kind, state] for kind in kinds for state in states if (kind, state) in newest]
+        return max(found, key=lambda poll: poll.id, default=None)
+
     return Polls(
-        last_sweep=await find(connection, deployment_id, kinds=sweep, states=finished),
-        complete_sweep=await find(connection, deployment_id, kinds=sweep, states=("complete",)),
-        complete_scan=await find(connection, deployment_id, kinds=both, states=("complete",)),
-        last=await find(connection, deployment_id, kinds=both, states=finished),
-        running=await find(connection, deployment_id, kinds=both, states=("running",)),
+        last_sweep=find(sweep, finished),
+        complete_sweep=find(sweep, ("complete",)),
+        complete_scan=find(both, ("complete",)),
+        last=find(both, finished),
+        running=find(both, ("running",)),
     )
 
 

@@ -3,20 +3,19 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, case, false, func, literal, or_, select
+from sqlalchemy import ColumnElement, Select, and_, case, false, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import BadRequest
 from app.facts.privacy import Names, is_hashed
 from app.facts.types import Condition, Departure, Presence, Reading, Shape, Status, ThreadFacts, VersionReading
-from app.inventory import tables
+from app.inventory import cube, tables
 from app.inventory.cursors import close_cursor, cursor_time, open_cursor
 from app.inventory.encode import Json, pending_nodes, thread_from_row
-from app.inventory.subjects import changed_at
 from app.inventory.views import (
     Alarm,
     Inventory,
@@ -31,15 +30,9 @@ from app.inventory.writes import Dictionaries
 
 Filters = Mapping[str, tuple[str, ...]]
 FACETS = ("status", "condition", "pending", "state_version", "fields", "graph", "age")
-AGES = {
-    "1h": timedelta(hours=1),
-    "1d": timedelta(days=1),
-    "7d": timedelta(days=7),
-    "30d": timedelta(days=30),
-    "90d": timedelta(days=90),
-}
 NONE = "none"
 MAX_LIMIT = 500
+MOST_SORTED = 20_000
 _SORTS = {
     "-updated_at": (tables.thread.c.updated_at, True),
     "created_at": (tables.thread.c.created_at, False),
@@ -71,6 +64,20 @@ async def find_latest_poll(
     query = _polls(deployment_id).where(tables.poll.c.kind.in_(kinds), tables.poll.c.state.in_(states)).limit(1)
     found = (await connection.execute(query)).one_or_none()
     return None if found is None else _poll(found)
+
+
+async def find_newest_polls(connection: AsyncConnection, deployment_id: int) -> dict[tuple[str, str], PollSummary]:
+    """The newest poll of each kind and state, in one question."""
+    table = tables.poll
+    newest = [
+        select(func.max(table.c.id))
+        .where(table.c.deployment_id == deployment_id, table.c.kind == kind, table.c.state == state)
+        .scalar_subquery()
+        for kind in ("sweep", "scan")
+        for state in ("complete", "incomplete", "failed", "running")
+    ]
+    rows = await connection.execute(select(table).where(table.c.id.in_(newest)))
+    return {(row.kind, row.state): _poll(row) for row in rows}
 
 
 async def find_complete_before(connection: AsyncConnection, deployment_id: int, poll_id: int) -> PollSummary | None:
@@ -248,9 +255,10 @@ async def count_threads(connection: AsyncConnection, deployment_id: int, where: 
     return int(await connection.scalar(query) or 0)
 
 
-def is_alive() -> ColumnElement[bool]:
-    """Threads that are not tombstones."""
-    return _thread.c.condition != Condition.GONE.value
+def is_alive(of: Any = _thread.c) -> ColumnElement[bool]:
+    """Threads, or cells of them, that are not tombstones."""
+    found: ColumnElement[bool] = of.condition != Condition.GONE.value
+    return found
 
 
 def is_idle() -> ColumnElement[bool]:
@@ -258,33 +266,36 @@ def is_idle() -> ColumnElement[bool]:
     return _thread.c.status == Status.IDLE.value
 
 
-def was_not_settled() -> ColumnElement[bool]:
+def was_not_settled(of: Any = _thread.c) -> ColumnElement[bool]:
     """Threads that had something pending, failed, or could not be read when last seen."""
-    return _thread.c.condition.not_in(
+    found: ColumnElement[bool] = of.condition.not_in(
         [Condition.SETTLED.value, Condition.PRESUMED_SETTLED.value, Condition.NEVER_RAN.value, Condition.GONE.value]
     )
+    return found
 
 
-def is_of_graph(graph: str) -> ColumnElement[bool]:
+def is_of_graph(graph: str, of: Any = _thread.c) -> ColumnElement[bool]:
     """Threads that ran under a graph, by row or by head, and threads without a graph."""
-    nowhere = and_(_thread.c.graph_id.is_(None), _thread.c.head_graph_id.is_(None))
-    return or_(_thread.c.graph_id == graph, _thread.c.head_graph_id == graph, nowhere)
+    nowhere = and_(of.graph_id.is_(None), of.head_graph_id.is_(None))
+    return or_(of.graph_id == graph, of.head_graph_id == graph, nowhere)
 
 
-def has_graph() -> ColumnElement[bool]:
+def has_graph(of: Any = _thread.c) -> ColumnElement[bool]:
     """Threads that name a graph, by row or by head."""
-    return or_(_thread.c.graph_id.is_not(None), _thread.c.head_graph_id.is_not(None))
+    return or_(of.graph_id.is_not(None), of.head_graph_id.is_not(None))
 
 
-def may_belong(graph: str, *, metadata: Mapping[str, str], created_before: datetime | None) -> ColumnElement[bool]:
+def may_belong(
+    graph: str, *, metadata: Mapping[str, str], created_before: datetime | None, of: Any = _thread.c
+) -> ColumnElement[bool]:
     """Threads that last ran under another graph and whose head nobody has read, or can read since that graph is not
     deployed: their work may be this graph's, since a run under another graph can "succeed", write nothing, and leave the
     work where it was. The head that is remembered is the one before the thread moved."""
     conditions = [Condition.PRESUMED_SETTLED.value, Condition.UNREAD.value, Condition.GRAPH_MISSING.value]
-    moved_on = and_(_thread.c.state_read_at.is_(None), _thread.c.condition != Condition.GRAPH_MISSING.value)
-    is_known = and_(_thread.c.head_graph_id.is_not(None), or_(_thread.c.head_graph_id == graph, ~moved_on))
-    unread = and_(_thread.c.condition.in_(conditions), ~is_known)
-    return and_(unread, _thread.c.graph_id != graph, *_selected(metadata, created_before))
+    moved_on = and_(of.state_read_at.is_(None), of.condition != Condition.GRAPH_MISSING.value)
+    is_known = and_(of.head_graph_id.is_not(None), or_(of.head_graph_id == graph, ~moved_on))
+    unread = and_(of.condition.in_(conditions), ~is_known)
+    return and_(unread, of.graph_id != graph, *_selected(metadata, created_before))
 
 
 def is_unverified_idle(revision_ids: Iterable[int]) -> ColumnElement[bool]:
@@ -384,6 +395,11 @@ def in_population(graph: str, *, metadata: Mapping[str, str], created_before: da
     return and_(is_of_graph(graph), *_selected(metadata, created_before))
 
 
+def is_told_by_cells(metadata: Mapping[str, str], created_before: datetime | None) -> bool:
+    """Whether the cube can tell the threads of a population apart: it has neither metadata nor when a thread was made."""
+    return not metadata and created_before is None
+
+
 def _selected(metadata: Mapping[str, str], created_before: datetime | None) -> list[ColumnElement[bool]]:
     parts: list[ColumnElement[bool]] = [_thread.c.metadata[key].as_string() == value for key, value in metadata.items()]
     if created_before is not None:
@@ -391,16 +407,21 @@ def _selected(metadata: Mapping[str, str], created_before: datetime | None) -> l
     return parts
 
 
-def _shape_id() -> ColumnElement[int | None]:
+def _shape_id(of: Any = _thread.c) -> ColumnElement[int | None]:
     """The row's shape, or the state's where the row has no values; of a running thread the state's first."""
-    busy = and_(_thread.c.status == Status.BUSY.value, _thread.c.state_shape_id.is_not(None))
-    return case((busy, _thread.c.state_shape_id), else_=func.coalesce(_thread.c.row_shape_id, _thread.c.state_shape_id))
+    busy = and_(of.status == Status.BUSY.value, of.state_shape_id.is_not(None))
+    return case((busy, of.state_shape_id), else_=func.coalesce(of.row_shape_id, of.state_shape_id))
 
 
-async def list_drains(connection: AsyncConnection, *, lock: bool = False) -> list[Any]:
-    """Every drain, by name. With ``lock`` nobody else changes one until the transaction ends."""
-    query = select(tables.drain).order_by(tables.drain.c.name)
-    return list(await connection.execute(query.with_for_update() if lock else query))
+async def list_drains(connection: AsyncConnection) -> list[Any]:
+    """Every drain, by name."""
+    return list(await connection.execute(select(tables.drain).order_by(tables.drain.c.name)))
+
+
+async def lock_drains(connection: AsyncConnection, deployment_id: int) -> list[Any]:
+    """The drains of a deployment, by name, which nobody else changes until the transaction ends."""
+    query = select(tables.drain).where(tables.drain.c.deployment_id == deployment_id).order_by(tables.drain.c.name)
+    return list(await connection.execute(query.with_for_update()))
 
 
 async def find_drain(connection: AsyncConnection, name: str) -> Any | None:
@@ -473,7 +494,7 @@ class InventoryScope:
 _CLOSED: Mapping[str, tuple[str, ...]] = {
     "status": tuple(Status),
     "condition": tuple(Condition),
-    "age": (*AGES, "older"),
+    "age": cube.AGE_NAMES,
 }
 
 
@@ -508,44 +529,30 @@ async def get_inventory(
     """Counts by every facet of the threads that the filters let through."""
     check_filters(filters)
     await scope.dictionaries.load(connection)
-    columns = {
-        "status": _thread.c.status,
-        "condition": _thread.c.condition,
-        "work": _thread.c.work_id,
-        "shape": _shape_id(),
-        "graph": _thread.c.graph_id,
-        "head_graph": _thread.c.head_graph_id,
-        "age": _age(now),
-    }
-    labels = [column.label(name) for name, column in columns.items()]
-    query = select(*labels, func.count().label("n")).where(_where(scope, filters, now)).group_by(*labels)
     counts: dict[str, Counter[str]] = {name: Counter() for name in FACETS if name != "fields"}
     shapes: Counter[int | None] = Counter()
     total = 0
-    for row in await connection.execute(query):
-        total += row.n
-        counts["status"][row.status] += row.n
-        counts["condition"][row.condition] += row.n
-        counts["age"][row.age] += row.n
-        for node in pending_nodes(scope.dictionaries.works[row.work]):
-            counts["pending"][node] += row.n
-        for graph in {row.graph, row.head_graph} - {None} or {NONE}:
-            counts["graph"][graph] += row.n
-        shapes[row.shape] += row.n
+    for (status, condition, work, shape, graph, head_graph, age), n in await _classes(connection, scope, filters, now):
+        counts["condition"][condition] += n
+        if condition == Condition.GONE.value and "condition" not in filters:
+            continue
+        total += n
+        counts["status"][status] += n
+        counts["age"][cube.AGE_NAMES[age]] += n
+        for node in pending_nodes(scope.dictionaries.works[work]):
+            counts["pending"][node] += n
+        for name in {graph, head_graph} - {None} or {NONE}:
+            counts["graph"][name] += n
+        shapes[shape] += n
     for shape_id, n in shapes.items():
         counts["state_version"][_version(scope, shape_id)] += n
-    if "condition" not in filters:
-        tombstones = {**filters, "condition": (Condition.GONE.value,)}
-        gone = await count_threads(connection, scope.deployment_id, _where(scope, tombstones, now))
-        if gone:
-            counts["condition"][Condition.GONE.value] = gone
     for name in ("missing", "malformed", "unknown"):
         counts["state_version"].setdefault(name, 0)
     newest = await find_latest_poll(
         connection, scope.deployment_id, kinds=("sweep", "scan"), states=("complete", "incomplete")
     )
     facets: dict[str, Any] = {name: dict(sorted(found.items())) for name, found in counts.items()}
-    facets["age"] = {age: counts["age"].get(age, 0) for age in (*AGES, "older")}
+    facets["age"] = {age: counts["age"].get(age, 0) for age in cube.AGE_NAMES}
     return Inventory(
         deployment=scope.deployment,
         as_of=newest.started_at if newest else None,
@@ -555,6 +562,23 @@ async def get_inventory(
         filters=dict(filters),
         facets={**facets, "fields": _fields(scope, shapes, total)},
     )
+
+
+async def _classes(
+    connection: AsyncConnection, scope: InventoryScope, filters: Filters, now: datetime
+) -> list[tuple[tuple[Any, ...], int]]:
+    """Threads that the filters let through, by what the facets need of each. Tombstones too, where no condition is asked
+    for: they count only as such."""
+    asked = filters if "condition" in filters else {**filters, "condition": tuple(Condition)}
+
+    def columns(of: Any) -> list[ColumnElement[Any]]:
+        return [of.status, of.condition, of.work_id, _shape_id(of), of.graph_id, of.head_graph_id]
+
+    found = await cube.count_by_age(
+        connection, scope.deployment_id, columns, lambda of: _where(scope, asked, of), now=now
+    )
+    ages = filters.get("age", cube.AGE_NAMES)
+    return [(key, n) for key, n in found.items() if cube.AGE_NAMES[key[-1]] in ages]
 
 
 def _fields(scope: InventoryScope, shapes: Mapping[int | None, int], total: int) -> dict[str, dict[str, int]]:
@@ -578,11 +602,6 @@ def _fields(scope: InventoryScope, shapes: Mapping[int | None, int], total: int)
     return buckets
 
 
-def _age(now: datetime) -> ColumnElement[str]:
-    since = changed_at()
-    return case(*((since > now - length, literal(name)) for name, length in AGES.items()), else_=literal("older"))
-
-
 def _version(scope: InventoryScope, shape_id: int | None) -> str:
     found = _version_reading(scope, shape_id)
     return str(found.value) if found.reading is Reading.INTEGER else found.reading.value
@@ -594,40 +613,50 @@ def _version_reading(scope: InventoryScope, shape_id: int | None) -> VersionRead
     return found or VersionReading(Reading.UNKNOWN)
 
 
-def _where(scope: InventoryScope, filters: Filters, now: datetime) -> ColumnElement[bool]:
-    """Threads that every filter lets through: the same key is OR, different keys are AND."""
-    parts: list[ColumnElement[bool]] = [_thread.c.deployment_id == scope.deployment_id]
+def _where(scope: InventoryScope, filters: Filters, of: Any) -> ColumnElement[bool]:
+    """Threads, or cells of them, that every filter but that of the age lets through: the same key is OR, different keys are
+    AND."""
+    parts: list[ColumnElement[bool]] = [of.deployment_id == scope.deployment_id]
     if Condition.GONE.value not in filters.get("condition", ()):
-        parts.append(is_alive())
+        parts.append(is_alive(of))
     for key, values in filters.items():
         match key:
+            case "condition" if set(values) >= set(Condition):
+                pass  # every one: named, they would draw the index of conditions
             case "status" | "condition":
-                parts.append(_thread.c[key].in_(values))
+                parts.append(of[key].in_(values))
             case "pending":
                 wanted = set(values)
                 ids = [i for i, work in scope.dictionaries.works.items() if wanted & set(pending_nodes(work))]
-                parts.append(_thread.c.work_id.in_(ids))
+                parts.append(of.work_id.in_(ids))
             case "state_version":
-                parts.append(_shape_in(scope, partial(_is_version, scope, values)))
+                parts.append(_shape_in(scope, partial(_is_version, scope, values), of))
             case "fields":
-                parts.append(_shape_in(scope, partial(_has_field, scope, values)))
+                parts.append(_shape_in(scope, partial(_has_field, scope, values), of))
             case "graph":
-                parts.append(or_(*(_graph_is(value) for value in values)))
-            case "age":
-                parts.append(_age(now).in_(values))
+                parts.append(or_(*(_graph_is(value, of) for value in values)))
     return and_(*parts)
 
 
-def _graph_is(value: str) -> ColumnElement[bool]:
+def _thread_where(scope: InventoryScope, filters: Filters, now: datetime) -> ColumnElement[bool]:
+    """Threads that every filter lets through."""
+    where = _where(scope, filters, _thread.c)
+    if "age" not in filters:
+        return where
+    ages = [cube.AGE_NAMES.index(age) for age in filters["age"]]
+    return and_(where, cube.age_of(cube.edges_at(now)).in_(ages))
+
+
+def _graph_is(value: str, of: Any) -> ColumnElement[bool]:
     if value == NONE:
-        return and_(_thread.c.graph_id.is_(None), _thread.c.head_graph_id.is_(None))
-    return or_(_thread.c.graph_id == value, _thread.c.head_graph_id == value)
+        return and_(of.graph_id.is_(None), of.head_graph_id.is_(None))
+    return or_(of.graph_id == value, of.head_graph_id == value)
 
 
-def _shape_in(scope: InventoryScope, wanted: Callable[[int | None], bool]) -> ColumnElement[bool]:
+def _shape_in(scope: InventoryScope, wanted: Callable[[int | None], bool], of: Any) -> ColumnElement[bool]:
     ids = [shape_id for shape_id in scope.dictionaries.shapes if wanted(shape_id)]
-    nobody_saw = _shape_id().is_(None) if wanted(None) else false()
-    return or_(_shape_id().in_(ids), nobody_saw)
+    nobody_saw = _shape_id(of).is_(None) if wanted(None) else false()
+    return or_(_shape_id(of).in_(ids), nobody_saw)
 
 
 def _is_version(scope: InventoryScope, wanted: Sequence[str], shape_id: int | None) -> bool:
@@ -665,14 +694,22 @@ async def list_threads(
     if not 1 <= limit <= MAX_LIMIT:
         raise BadRequest(f"limit goes from 1 to {MAX_LIMIT}.")
     await scope.dictionaries.load(connection)
-    where = _where(scope, filters, now)
-    total = int(await connection.scalar(select(func.count()).select_from(_thread).where(where)) or 0)
+    where = _thread_where(scope, filters, now)
+    found = [(key, n) for key, n in await _classes(connection, scope, filters, now) if _is_listed(filters, key[1])]
+    total = sum(n for _, n in found)
     column, descending = _SORTS[sort]
     query = select(_thread, _shape_id().label("shape_id")).where(where)
     if cursor is not None:
         value, thread_id = open_cursor(cursor, sort)
         query = query.where(_after(column, value, thread_id, descending=descending))
-    order = (column.desc(), _thread.c.thread_id.desc()) if descending else (column, _thread.c.thread_id)
+    first: ColumnElement[Any] = column
+    if await _are_few(connection, scope, found):
+        alike = [
+            tables.thread.c.condition.in_({key[1] for key, _ in found}),
+            tables.thread.c.work_id.in_({key[2] for key, _ in found}),
+        ]
+        query, first = query.where(*alike), func.coalesce(column, column)  # found by what they are, then sorted
+    order = (first.desc(), _thread.c.thread_id.desc()) if descending else (first, _thread.c.thread_id)
     rows = list(await connection.execute(query.order_by(*order).limit(limit + 1)))
     more = len(rows) > limit
     items = tuple(_item(scope, row) for row in rows[:limit])
@@ -683,6 +720,23 @@ async def list_threads(
     return ThreadPage(
         items, close_cursor(sort, key.isoformat() if isinstance(key, datetime) else key, last.thread_id), total
     )
+
+
+async def _are_few(
+    connection: AsyncConnection, scope: InventoryScope, found: list[tuple[tuple[Any, ...], int]]
+) -> bool:
+    """Whether so few threads have the conditions and the work of those that are asked for that they can all be sorted. Else one
+    goes through the threads in order until the page is full."""
+    pairs = {(key[1], key[2]) for key, _ in found}
+
+    def alike(of: Any) -> ColumnElement[bool]:
+        return and_(of.condition.in_({one for one, _ in pairs}), of.work_id.in_({one for _, one in pairs}))
+
+    return await cube.count(connection, scope.deployment_id, alike) <= MOST_SORTED
+
+
+def _is_listed(filters: Filters, condition: str) -> bool:
+    return condition != Condition.GONE.value or condition in filters.get("condition", ())
 
 
 def _after(column: Any, value: str, thread_id: str, *, descending: bool) -> ColumnElement[bool]:
@@ -710,14 +764,7 @@ def _item(scope: InventoryScope, row: Any) -> ThreadItem:
 
 async def count_by(connection: AsyncConnection, deployment_id: int, column: str) -> dict[str, int]:
     """Live threads by status or condition."""
-    target = _thread.c[column]
-    query = (
-        select(target.label("value"), func.count().label("n"))
-        .where(_thread.c.deployment_id == deployment_id, is_alive())
-        .group_by(target)
-        .order_by(target)
-    )
-    return {row.value: row.n for row in await connection.execute(query)}
+    return dict(sorted(await cube.count_by(connection, deployment_id, lambda of: [of[column]], is_alive)))
 
 
 async def find_thread(

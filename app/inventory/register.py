@@ -77,9 +77,11 @@ async def has_waivers(connection: AsyncConnection, drain_id: int, now: datetime)
     return (await connection.execute(query)).first() is not None
 
 
-async def list_waivers(connection: AsyncConnection, drain_id: int) -> tuple[Said, ...]:
-    """Every waiver that a drain ever had, newest first."""
-    return await _list_said(connection, _waiver, _waiver.c.drain_id == drain_id, kind="waiver")
+async def list_waivers(
+    connection: AsyncConnection, drain_id: int, *, cursor: str | None = None, limit: int
+) -> tuple[tuple[Said, ...], str | None]:
+    """A page of the waivers that a drain ever had, newest first, and the cursor of the next."""
+    return await _page_of_said(connection, _waiver, _waiver.c.drain_id == drain_id, "waiver", (cursor, limit))
 
 
 async def end_waivers(connection: AsyncConnection, drain_id: int, batch: str, now: datetime) -> int:
@@ -193,11 +195,11 @@ async def end_expired(connection: AsyncConnection, deployment_id: int, now: date
 
 
 async def list_acknowledgements(
-    connection: AsyncConnection, deployment_id: int, *, drain_id: int | None
-) -> tuple[Said, ...]:
-    """Every acknowledgement of a drain, or of the deployment when None, newest first."""
+    connection: AsyncConnection, deployment_id: int, *, drain_id: int | None, cursor: str | None = None, limit: int
+) -> tuple[tuple[Said, ...], str | None]:
+    """A page of the acknowledgements of a drain, or of the deployment when None, newest first, and the cursor of the next."""
     where = and_(_ack.c.deployment_id == deployment_id, _of_drain(drain_id))
-    return await _list_said(connection, _ack, where, kind="acknowledgement")
+    return await _page_of_said(connection, _ack, where, "acknowledgement", (cursor, limit))
 
 
 async def end_acknowledgements(
@@ -322,9 +324,15 @@ async def active_attestations(
     return await _list_attestations(connection, and_(of_version, _is_active(_attestation, now)))
 
 
-async def list_attestations(connection: AsyncConnection, drain_id: int) -> tuple[Said, ...]:
-    """Every attestation that a drain ever had, newest first."""
-    return await _list_attestations(connection, _attestation.c.drain_id == drain_id)
+async def list_attestations(
+    connection: AsyncConnection, drain_id: int, *, cursor: str | None = None, limit: int
+) -> tuple[tuple[Said, ...], str | None]:
+    """A page of the attestations that a drain ever had, newest first, and the cursor of the next."""
+    where = _attestation.c.drain_id == drain_id
+    if cursor is not None:
+        where = and_(where, _attestation.c.id < before_id(cursor, "attestation"))
+    found = await _list_attestations(connection, where, limit=limit + 1)
+    return found[:limit], id_cursor("attestation", int(found[limit - 1].id)) if len(found) > limit else None
 
 
 async def end_attestation(connection: AsyncConnection, drain_id: int, attestation_id: int, now: datetime) -> int:
@@ -334,8 +342,10 @@ async def end_attestation(connection: AsyncConnection, drain_id: int, attestatio
     return (await connection.execute(update(table).where(of_drain).values(ended_at=now))).rowcount
 
 
-async def _list_attestations(connection: AsyncConnection, where: ColumnElement[bool]) -> tuple[Said, ...]:
-    query = select(_attestation).where(where).order_by(_attestation.c.id.desc())
+async def _list_attestations(
+    connection: AsyncConnection, where: ColumnElement[bool], *, limit: int | None = None
+) -> tuple[Said, ...]:
+    query = select(_attestation).where(where).order_by(_attestation.c.id.desc()).limit(limit)
     return tuple(_attestation_said(row) for row in await connection.execute(query))
 
 
@@ -358,8 +368,20 @@ def _attestation_said(row: Any) -> Said:
 # -- drains and their criteria ---------------------------------------------------------------------------------------------
 
 
+async def lock_places(
+    connection: AsyncConnection, *, drains: Iterable[str] = (), deployments: Iterable[str] = ()
+) -> None:
+    """Lock these deployments, and those that these drains are of, in the order of their ids. Whoever changes drains or threads
+    does that before anything else: a poll has its deployment's lock in every transaction, and takes the drains' after it."""
+    table = tables.deployment
+    of_drains = select(tables.drain.c.deployment_id).where(tables.drain.c.name.in_(list(drains)))
+    wanted = or_(table.c.name.in_(list(deployments)), table.c.id.in_(of_drains))
+    await connection.execute(select(table.c.id).where(wanted).order_by(table.c.id).with_for_update(key_share=True))
+
+
 async def lock_drain(connection: AsyncConnection, name: str) -> Any | None:
-    """The row of a drain, which nobody else changes until the transaction ends; or None."""
+    """The row of a drain, which nobody else changes until the transaction ends; or None. Its deployment is locked before it."""
+    await lock_places(connection, drains=[name])
     query = select(tables.drain).where(tables.drain.c.name == name).with_for_update()
     return (await connection.execute(query)).one_or_none()
 
@@ -388,13 +410,23 @@ async def add_version(connection: AsyncConnection, drain: Any, *, now: datetime,
     await connection.execute(statement.on_conflict_do_nothing(index_elements=["drain_id", "version"]))
 
 
-async def list_versions(connection: AsyncConnection, drain_id: int) -> tuple[CriteriaVersion, ...]:
-    """Every version of a drain's criteria, newest first."""
+async def list_versions(
+    connection: AsyncConnection, drain_id: int, *, cursor: str | None = None, limit: int
+) -> tuple[tuple[CriteriaVersion, ...], str | None]:
+    """A page of the versions of a drain's criteria, newest first, and the cursor of the next."""
     table = tables.drain_version
-    query = select(table).where(table.c.drain_id == drain_id).order_by(table.c.version.desc())
-    return tuple(
-        CriteriaVersion(row.version, row.spec, row.created_at, row.actor) for row in await connection.execute(query)
-    )
+    query = select(table).where(table.c.drain_id == drain_id)
+    if cursor is not None:
+        query = query.where(table.c.version < before_id(cursor, "versions"))
+    rows = await connection.execute(query.order_by(table.c.version.desc()).limit(limit + 1))
+    found = tuple(CriteriaVersion(row.version, row.spec, row.created_at, row.actor) for row in rows)
+    return found[:limit], id_cursor("versions", found[limit - 1].version) if len(found) > limit else None
+
+
+async def count_versions(connection: AsyncConnection, drain_id: int) -> int:
+    """How many versions a drain's criteria had."""
+    table = tables.drain_version
+    return int(await connection.scalar(select(func.count()).where(table.c.drain_id == drain_id)) or 0)
 
 
 # -- activity ------------------------------------------------------------------------------------------------------
@@ -467,6 +499,24 @@ async def _list_said(
     for row in await connection.execute(_first_of_each_call(table, where)):
         calls.setdefault(row.batch, []).append(row)
     return tuple(_said(rows, kind) for rows in calls.values())
+
+
+async def _page_of_said(
+    connection: AsyncConnection,
+    table: Table,
+    where: ColumnElement[bool],
+    kind: Literal["waiver", "acknowledgement"],
+    page: tuple[str | None, int],
+) -> tuple[tuple[Said, ...], str | None]:
+    """Calls, newest first, after a cursor: by the last of each call's rows."""
+    (cursor, limit), last = page, func.max(table.c.id)
+    calls = select(table.c.batch, last.label("last")).where(where).group_by(table.c.batch)
+    if cursor is not None:
+        calls = calls.having(last < before_id(cursor, kind))
+    found = list(await connection.execute(calls.order_by(last.desc()).limit(limit + 1)))
+    these = and_(where, table.c.batch.in_([call.batch for call in found[:limit]]))
+    said = await _list_said(connection, table, these, kind=kind)
+    return said, id_cursor(kind, found[limit - 1].last) if len(found) > limit else None
 
 
 def _first_of_each_call(table: Table, where: ColumnElement[bool]) -> Select[Any]:

@@ -33,7 +33,9 @@ class Store:
 
     async def names(self, connection: AsyncConnection, deployment_id: int, settings: DeploymentSettings) -> Names:
         """How field names are kept in this deployment: those that were ever declared, in clear."""
-        declared = await reads.list_declared_fields(connection, deployment_id)
+        return self._names(await reads.list_declared_fields(connection, deployment_id), settings)
+
+    def _names(self, declared: set[str], settings: DeploymentSettings) -> Names:
         return Names(declared | set(settings.all_version_keys), key=self.hash_key)
 
     async def scope(self, connection: AsyncConnection, settings: DeploymentSettings) -> InventoryScope:
@@ -41,13 +43,12 @@ class Store:
         row = await reads.find_deployment(connection, settings.name)
         if row is None:
             raise NotFound(f"The deployment {settings.name} was not looked at yet. `drainboard poll` does it now.")
-        names = await self.names(connection, row.id, settings)
         declared = await reads.list_declared_fields(connection, row.id)
         return InventoryScope(
             deployment_id=row.id,
             deployment=settings.name,
             dictionaries=self.dictionaries(row.id),
-            names=names,
+            names=self._names(declared, settings),
             version_key=settings.state_version_key,
             fields=tuple(sorted(declared)),
         )

@@ -10,12 +10,14 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Computed,
     DateTime,
     Dialect,
     ForeignKey,
     Index,
     Integer,
     MetaData,
+    SmallInteger,
     String,
     Table,
     UniqueConstraint,
@@ -150,6 +152,7 @@ poll = Table(
     Column("requests", Integer, nullable=False, default=0),
     Column("reasons", JSON, nullable=False, default=list),
     Index("ix_poll_deployment_id_id", "deployment_id", "id"),
+    Index("ix_poll_deployment_id_kind_state", "deployment_id", "kind", "state", "id"),
 )
 
 
@@ -197,9 +200,11 @@ thread = Table(
     Column("config", String(32)),  # a keyed hash of what the server draws its state with; None: the row does not say
     Column("metadata", JSON, nullable=False, default=dict),
     Column("detail", JSON, nullable=False, default=dict),  # leaves, interrupts, checkpoint, runs: ids, never values
+    Column("changed_at", UtcDateTime, Computed("coalesce(state_updated_at, updated_at)")),  # the state
     Index("ix_thread_deployment_id_updated_at", "deployment_id", "updated_at", "thread_id"),
     Index("ix_thread_deployment_id_created_at", "deployment_id", "created_at", "thread_id"),
-    Index("ix_thread_deployment_id_condition", "deployment_id", "condition"),
+    Index("ix_thread_deployment_id_changed_at", "deployment_id", "changed_at", "thread_id"),
+    Index("ix_thread_deployment_id_condition", "deployment_id", "condition", "work_id", "changed_at", "thread_id"),
     Index("ix_thread_deployment_id_seen_poll_id", "deployment_id", "seen_poll_id"),
     Index(  # all that a drain counts by, so that it never reads a row
         "ix_thread_classes",
@@ -221,6 +226,40 @@ thread = Table(
         "assistant_id",
         "thread_id",
     ),
+)
+
+# Kept by triggers on ``thread``, in whatever transaction writes it: see ``cube.py``. Nothing is written as -1 or "".
+thread_cell = Table(
+    "thread_cell",
+    metadata,
+    _primary_deployment_id(),
+    Column("graph_id", String(255), primary_key=True),
+    Column("head_graph_id", String(255), primary_key=True),
+    Column("assistant_id", String(255), primary_key=True),
+    Column("status", String(12), primary_key=True),
+    Column("condition", String(20), primary_key=True),
+    Column("work_id", Integer, primary_key=True),
+    Column("row_shape_id", Integer, primary_key=True),
+    Column("state_shape_id", Integer, primary_key=True),
+    Column("revision_id", BigId, primary_key=True),
+    Column("routes_id", Integer, primary_key=True),
+    Column("reading_is_current", Boolean, primary_key=True),
+    Column("is_read", Boolean, primary_key=True),
+    Column("age", SmallInteger, primary_key=True),  # how many edges of ``thread_age`` its threads are behind
+    Column("n", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# The ages of the cells are those of one moment, and these are the edges between them then.
+thread_age = Table(
+    "thread_age",
+    metadata,
+    _primary_deployment_id(),
+    Column("hour", UtcDateTime, nullable=False),
+    Column("day", UtcDateTime, nullable=False),
+    Column("week", UtcDateTime, nullable=False),
+    Column("month", UtcDateTime, nullable=False),
+    Column("quarter", UtcDateTime, nullable=False),
 )
 
 observation = Table(

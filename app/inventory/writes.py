@@ -11,7 +11,7 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.facts.types import Condition, Departure, Leaf, Shape, ThreadFacts
-from app.inventory import tables
+from app.inventory import cube, tables
 from app.inventory.encode import (
     Json,
     detail_to_json,
@@ -183,6 +183,7 @@ async def begin_poll(
     """A new poll that runs. Polls that a dead process left running are closed as failed, and what they read since
     ``trusted_until`` is not trusted."""
     table = tables.poll
+    await cube.move_ages(connection, deployment_id, now)
     is_dead = and_(table.c.deployment_id == deployment_id, table.c.state == "running")
     if (began := await connection.scalar(select(func.min(table.c.started_at)).where(is_dead))) is not None:
         await distrust_readings(connection, deployment_id, since=max(began, trusted_until or began))
@@ -215,12 +216,21 @@ async def upsert_threads(
     """Write threads as they are known now."""
     if not threads:
         return
-    values = [await _thread_values(connection, dictionaries, facts, poll_id) for facts in threads]
+    last = {facts.row.thread_id: facts for facts in threads}  # one statement cannot write a row twice
+    values = [await _thread_values(connection, dictionaries, facts, poll_id) for facts in last.values()]
     statement = _insert(connection, tables.thread)
     keys = ("deployment_id", "thread_id")
-    changes = {column.name: column for column in statement.excluded if column.name not in keys}
-    await connection.execute(statement.on_conflict_do_update(index_elements=list(keys), set_=changes), values)
+    written = (column.name for column in tables.thread.columns if column.computed is None)
+    changes = {name: statement.excluded[name] for name in written if name not in keys}
+    statement = statement.on_conflict_do_update(index_elements=list(keys), set_=changes)
+    await _execute_many(connection, statement, tables.thread.c.thread_id, values)
     await _keep_observations(connection, dictionaries.deployment_id, threads, poll_id)
+
+
+async def _execute_many(connection: AsyncConnection, statement: Any, told: Any, rows: list[Any]) -> None:
+    """Insert rows. PostgreSQL takes many in one statement only where something is returned, and counts what changed once for each
+    statement; SQLite is quicker row by row."""
+    await connection.execute(statement if connection.dialect.name == "sqlite" else statement.returning(told), rows)
 
 
 async def _keep_observations(
@@ -236,10 +246,11 @@ async def _keep_observations(
         for leaf in facts.state.leaves
     ]
     if arrived:
-        statement = _insert(connection, table)
         again = {"left_at": None, "left_poll_id": None, "departure": None}
         keys = ["deployment_id", "thread_id", "task_id", "checkpoint_id"]
-        await connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=again), arrived)
+        first = {tuple(one[key] for key in keys): one for one in reversed(arrived)}
+        statement = _insert(connection, table).on_conflict_do_update(index_elements=keys, set_=again)
+        await _execute_many(connection, statement, table.c.id, list(reversed(first.values())))
     for facts in threads:
         for departed in facts.departed:
             await connection.execute(

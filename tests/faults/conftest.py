@@ -1,12 +1,10 @@
-"""Drainboard over the fake server, with a clock that the test moves."""
+"""Drainboard over the fake server, on SQLite and on PostgreSQL, with a clock that the test moves."""
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import logging
 import pkgutil
-import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -23,10 +21,10 @@ import app.api.routes
 import app.jobs
 import app.main
 from app import logs
-from app.inventory.db import Database
 from app.inventory.views import PollSummary
 from app.main import create_app
 from app.settings import Settings
+from tests.counts import check_kept
 from tests.faults.fake_server import CANARY, Clock, FakeAgentServer
 
 NAME = "prod"
@@ -39,20 +37,6 @@ def _quick_retries() -> Iterator[None]:
     stamina.set_testing(True, attempts=2, cap=True)
     yield
     stamina.set_testing(False)
-
-
-@pytest.fixture(scope="session")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database as the migrations make it, to copy: every test has its own."""
-    file = tmp_path_factory.mktemp("migrated") / "board.db"
-
-    async def make() -> None:
-        database = Database(f"sqlite+aiosqlite:///{file}")
-        await database.upgrade()
-        await database.close()
-
-    asyncio.run(make())
-    return file
 
 
 @pytest.fixture
@@ -130,17 +114,15 @@ DRAIN: dict[str, Any] = {
 
 
 @pytest.fixture
-def board(tmp_path: Path, migrated: Path, server: FakeAgentServer, clock: Clock) -> Open:
+def board(tmp_path: Path, address: str, server: FakeAgentServer, clock: Clock) -> Open:
     """``async with board() as it``: Drainboard with one drain of a node, soaked at once unless ``policy`` says else."""
 
     @asynccontextmanager
     async def opened(
         *, drains: list[dict[str, Any]] | None = None, policy: dict[str, Any] | None = None, **deployment: Any
     ) -> AsyncIterator[Board]:
-        if not (tmp_path / "board.db").exists():
-            shutil.copy(migrated, tmp_path / "board.db")
         settings = Settings(
-            database_url=f"sqlite+aiosqlite:///{tmp_path}/board.db",
+            database_url=address,
             key_file=tmp_path / "board.key",
             home=tmp_path,
             deployments=[
@@ -154,6 +136,7 @@ def board(tmp_path: Path, migrated: Path, server: FakeAgentServer, clock: Clock)
             transport = httpx.ASGITransport(application, raise_app_exceptions=False)
             async with httpx.AsyncClient(transport=transport, base_url="http://drainboard.test") as http:
                 yield Board(application, http, clock)
+        await check_kept(settings.resolved_database_url)
 
     return opened
 

@@ -228,3 +228,33 @@ async def test_the_audit_has_names_and_counts_and_nothing_of_a_state(board: Open
         assert (entry["deployment"], entry["actor"], entry["detail"]["threads"]) == (NAME, "API", 12)
         assert len(entry["detail"]["first"]) == 10
         assert CANARY not in str(entry)
+
+
+async def test_what_was_said_is_listed_by_page_newest_first(board: Open, server: FakeAgentServer) -> None:
+    """Two threads in each call, so that a page ends between calls and never within one."""
+    threads = [server.parked() for _ in range(2)]
+    attestations = {"attestations": [f"list {number}" for number in range(5)]}
+    async with board(policy=attestations) as it:
+        await it.poll(full=True)
+        for number in range(5):
+            assert (await ask(it, "POST", f"{MINE}/waivers", names(threads, reason=f"reason {number}")))[0] == 201
+            body = {"name": f"list {number}", "owner": "me", "reason": "looked"}
+            assert (await ask(it, "POST", f"{MINE}/attestations", body))[0] == 201
+        for kind, key in (("waivers", "reason"), ("attestations", "names")):
+            items: list[Any] = []
+            sizes, cursor = [], ""
+            while cursor is not None and len(sizes) < 9:
+                page = await it.get(f"{MINE}/{kind}?limit=2" + (f"&cursor={cursor}" if cursor else ""))
+                items += page["items"]
+                sizes.append(len(page["items"]))
+                cursor = page["next_cursor"]
+            assert sizes == [2, 2, 1]
+            wanted = (
+                [f"reason {n}" for n in (4, 3, 2, 1, 0)]
+                if kind == "waivers"
+                else [[f"list {n}"] for n in (4, 3, 2, 1, 0)]
+            )
+            assert [item[key] for item in items] == wanted
+            assert len((await it.get(f"{MINE}/{kind}"))["items"]) == 5
+        assert (await it.get(f"{MINE}/versions"))["next_cursor"] is None
+        assert (await it.http.get(f"{MINE}/waivers?cursor=nonsense")).status_code == 422

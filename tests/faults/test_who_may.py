@@ -63,10 +63,10 @@ CALLERS: dict[str, tuple[list[str], list[str] | None]] = {
 
 
 @pytest.fixture
-def place(tmp_path: Path, migrated: Path, server: FakeAgentServer, clock: Clock) -> Enter:
+def place(tmp_path: Path, migrated_sqlite: Path, server: FakeAgentServer, clock: Clock) -> Enter:
     @asynccontextmanager
     async def opened(**sign_in: Any) -> AsyncIterator[Place]:
-        shutil.copy(migrated, tmp_path / "board.db")
+        shutil.copy(migrated_sqlite, tmp_path / "board.db")
         settings = Settings(
             database_url=f"sqlite+aiosqlite:///{tmp_path}/board.db",
             key_file=tmp_path / "board.key",

