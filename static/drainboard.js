@@ -119,12 +119,14 @@
     }
   });
 
-  // "/" goes to the field that finds a thread.
+  // "/" goes to the search, Escape out of it.
   document.addEventListener("keydown", (event) => {
-    const field = byId("find-thread");
+    const field = byId("search");
+    if (event.key === "Escape" && event.target === field) field.blur();
     if (event.key !== "/" || !field || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.target.closest?.("input, textarea, select, [contenteditable]")) return;
     event.preventDefault();
     field.focus();
+    field.select();
   });
 })();

@@ -19,6 +19,7 @@ from app.facts.types import CheckpointFacts, Condition, ThreadFacts
 from app.inventory import deploys, reads
 from app.inventory.current import current_of
 from app.inventory.db import head_revision
+from app.inventory.finding import Found
 from app.inventory.freshness import read_polls, threads_source
 from app.inventory.reads import Filters
 from app.inventory.revisions import list_drawings
@@ -35,6 +36,7 @@ from app.inventory.views import (
     SourceStatus,
     ThreadPage,
 )
+from app.jobs.finding import find
 from app.jobs.readings import Readings
 from app.jobs.runtime import Runtime
 from app.jobs.traced import list_nodes, other_sources, with_traces
@@ -237,6 +239,10 @@ class Dashboard:
             stuck_after=settings.stuck_after,
         )
         return await readings.read_closely(row, known), await server.lineage(thread_id, limit=LAST_CHECKPOINTS)
+
+    async def find(self, text: str) -> Found:
+        """What the text names, or begins like, in all deployments and drains."""
+        return await find(self._runtime, text)
 
     # -- drains --------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from app.drains.answers import Answer, BlockingThread, Verdict
 from app.drains.register import DrainDetail
+from app.inventory.finding import Found, Hit
 from app.inventory.views import (
     Activity,
     Alarm,
@@ -218,6 +219,17 @@ class DrainFormPage:
 
 
 @dataclass(frozen=True, slots=True)
+class SearchPage:
+    """What a search found. ``groups``: the hits by kind, each with its page; ``ask``: by deployment, where its server can be
+    asked for the thread whose id was typed and that nobody has seen."""
+
+    template: ClassVar[str] = "search.html"
+    found: Found
+    groups: Mapping[str, tuple[tuple[Hit, str], ...]]
+    ask: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class ActivityPage:
     """The audit, newest first; of one deployment, or of all."""
 
@@ -272,6 +284,7 @@ Page = (
     | DrainsPage
     | DrainPage
     | DrainFormPage
+    | SearchPage
     | ActivityPage
     | SignInPage
     | SettingsPage

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from app.drains.answers import Answer, BlockingThread
 from app.drains.burndown import BurnDown
+from app.inventory.finding import Found
 from app.inventory.views import (
     Alarm,
     DeploymentStatus,
@@ -89,6 +90,10 @@ class Dashboard(Protocol):
 
     async def alarms(self) -> tuple[Alarm, ...]:
         """The open alarms of all deployments."""
+        ...
+
+    async def find(self, text: str) -> Found:
+        """What the text names, or begins like, in all deployments and drains."""
         ...
 
     async def start_poll(self, name: str, full: bool) -> PollSummary:

@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping
 from urllib.parse import quote
 
+from app.inventory.finding import Hit, HitKind
+
 API = "/api/v1"
 
 _THREADS = re.compile(rf"{API}/(?P<path>deployments/[^/?]+/threads)(?P<query>\?.*)?")
@@ -51,6 +53,21 @@ def drain_threads_path(
     values = {"disposition": disposition, "reason": reason, "cursor": cursor}
     given = {key: (value,) for key, value in values.items() if value is not None}
     return drain_path(name) + (query(given) if given else "") + "#threads"
+
+
+def hit_path(hit: Hit) -> str:
+    """The page of what a search found."""
+    match hit.kind:
+        case HitKind.THREAD:
+            return thread_path(hit.deployment, hit.name)
+        case HitKind.DRAIN:
+            return drain_path(hit.name)
+        case HitKind.NODE:
+            return deployment_path(hit.deployment) + query({"pending": (hit.name,)})
+        case HitKind.FIELD:
+            return deployment_path(hit.deployment) + query({"fields": (f"{hit.name}:present",)})
+        case HitKind.DEPLOYMENT:
+            return deployment_path(hit.deployment)
 
 
 def page_path(api_path: str) -> str:

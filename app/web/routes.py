@@ -2,13 +2,14 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from app.auth.callers import by_of
 from app.auth.same_origin import require_same_origin
 from app.clock import utc_now
 from app.drains.register import Register
+from app.inventory.finding import HitKind
 from app.inventory.views import DeploymentStatus, Inventory
 from app.web import contexts, deploys, paths
 from app.web.burndown_picture import draw_burndown
@@ -20,6 +21,7 @@ from app.web.contexts import (
     EvidencePage,
     OverviewPage,
     Page,
+    SearchPage,
     ThreadsPage,
 )
 from app.web.dashboard import Dashboard, Filters
@@ -132,13 +134,6 @@ async def threads(request: Request, name: str, data: Data, asked: Asked) -> HTML
     return _respond(request, page)
 
 
-@router.get("/deployments/{name}/thread")
-async def find_thread(name: str, thread_id: Annotated[str, Query(alias="id", max_length=255)] = "") -> RedirectResponse:
-    """The form "open a thread by its id", without JavaScript."""
-    wanted = thread_id.strip()
-    return RedirectResponse(paths.thread_path(name, wanted) if wanted else paths.threads_path(name), 303)
-
-
 @router.get("/deployments/{name}/threads/{thread_id:path}")
 async def thread(request: Request, name: str, thread_id: str, data: Data, live: bool = False) -> HTMLResponse:
     status = await data.deployment(name)
@@ -149,6 +144,23 @@ async def thread(request: Request, name: str, thread_id: str, data: Data, live: 
         await register.opened(name, evidence.thread_id, by, live=live, found=evidence.found)
     page = EvidencePage(deployment=status, evidence=evidence, live=live, timeline=timeline(evidence))
     return _respond(request, page, status=200 if evidence.found else 404)
+
+
+@router.get("/search")
+async def search(request: Request, data: Data, q: Annotated[str, Query(max_length=2000)] = "") -> Response:
+    """What was typed into the box on every page. What must have been meant is gone to at once."""
+    found = await data.find(q)
+    if found.only is not None:
+        return RedirectResponse(paths.hit_path(found.only), 303)
+    ask = {}
+    if found.thread_id is not None and found.is_whole_id:
+        ask = {each.deployment: paths.thread_path(each.deployment, found.thread_id) for each in found.looked}
+    if not found.hits and len(ask) == 1:
+        return RedirectResponse(next(iter(ask.values())), 303)
+    groups = {
+        kind.value: tuple((hit, paths.hit_path(hit)) for hit in found.hits if hit.kind is kind) for kind in HitKind
+    }
+    return _respond(request, SearchPage(found, {kind: hits for kind, hits in groups.items() if hits}, ask))
 
 
 @router.get("/drains")

@@ -23,6 +23,7 @@ from app.drains.register import By, DrainDetail
 from app.drains.statements import Owned
 from app.errors import BadRequest, Conflict, DrainboardError, NotFound
 from app.facts.types import Kind, Reading, VersionReading
+from app.inventory.finding import Found, Hit, HitKind, Looked
 from app.inventory.views import (
     Activity,
     Alarm,
@@ -624,6 +625,20 @@ class FakeDashboard:
 
     async def alarms(self) -> tuple[Alarm, ...]:
         return self.open_alarms
+
+    async def find(self, text: str) -> Found:
+        looked = tuple(Looked(each.name, each.as_of, each.total if each.as_of else None) for each in self.known)
+        threads = [item.thread_id for item in self.threads_of if text and item.thread_id.startswith(text)]
+        hits = [Hit(HitKind.THREAD, each, "support-prod", each == text, ("parked",)) for each in threads[:20]]
+        if text == "await_approval":
+            hits += [
+                Hit(HitKind.DRAIN, "drop-await-approval", "support-prod", False, (text, HOSTILE_NODE)),
+                Hit(HitKind.NODE, text, "support-prod", True, ("support",), deployed=False),
+                Hit(HitKind.FIELD, text, "support-stage", True, ("support", "<i>odd</i>"), deployed=True),
+                Hit(HitKind.DEPLOYMENT, text, text, False),
+            ]
+        cut = (HitKind.THREAD,) if len(threads) > 20 else ()
+        return Found(text, text or None, len(text) == 36, tuple(hits), cut, looked)
 
     async def start_poll(self, name: str, full: bool) -> PollSummary:
         await self.deployment(name)

@@ -53,6 +53,9 @@ PAGES = {
     "new drain": "/drains/new",
     "new drain elsewhere": "/drains/new?deployment=support-stage&node=await_approval",
     "changed drain": "/drains/drop-await-approval/edit",
+    "search": "/search",
+    "search by part": "/search?q=await_approval",
+    "search without a hit": "/search?q=%3Cscript%3Ealert%281%29%3C/script%3E",
     "activity": "/activity",
     "activity of a deployment": "/activity?deployment=support-prod&cursor=x",
 }
@@ -440,11 +443,41 @@ def test_a_form_of_another_site_is_refused(web: TestClient, dashboard: FakeDashb
     assert dashboard.polls_started == []
 
 
-def test_a_thread_is_opened_by_its_id(web: TestClient) -> None:
-    answered = web.get("/deployments/support-prod/thread", params={"id": f" {HOSTILE_ID} "}, follow_redirects=False)
-    assert answered.headers["location"] == f"/deployments/support-prod/threads/{quote(HOSTILE_ID, safe='')}"
-    empty = web.get("/deployments/support-prod/thread", params={"id": " "}, follow_redirects=False)
-    assert empty.headers["location"] == "/deployments/support-prod/threads"
+def test_every_page_has_the_search_box(web: TestClient) -> None:
+    for path in PAGES.values():
+        page = whole(web, path)
+        assert ("form", "/search") in [(tag, attrs.get("action")) for tag, attrs in page.tags]
+
+
+def test_the_search_goes_straight_to_the_only_hit(web: TestClient) -> None:
+    sent = web.get("/search", params={"q": thread_id(9)}, follow_redirects=False)
+    assert (sent.status_code, sent.headers["location"]) == (303, f"/deployments/support-prod/threads/{thread_id(9)}")
+
+
+def test_the_search_lists_what_it_found_by_kind(web: TestClient) -> None:
+    page = whole(web, "/search?q=await_approval")
+    assert "4 hits for await_approval" in page.text
+    order = [page.text.rindex(f"{kind} ") for kind in ("Nodes", "State fields", "Deployments")]
+    assert order == sorted(order)
+    assert {
+        "/drains/drop-await-approval",
+        "/deployments/support-prod?pending=await_approval",
+        "/deployments/support-stage?fields=await_approval:present",
+    } <= set(page.links())
+    assert "not deployed" in page.text
+
+
+def test_a_search_that_finds_nothing_says_what_was_looked_at(web: TestClient) -> None:
+    page = whole(web, "/search?q=nothing")
+    assert "Nothing found for nothing" in page.text
+    assert "in the last complete sweep" in page.text
+    assert "no complete sweep yet" in page.text
+
+
+def test_a_whole_id_that_nobody_has_seen_can_be_asked_for(web: TestClient) -> None:
+    wanted = "00000000-0000-4000-8000-00000000abcd"
+    page = whole(web, f"/search?q={wanted}")
+    assert f"/deployments/support-prod/threads/{wanted}?live=true" in page.links()
 
 
 def test_a_deployment_without_any_thread_says_what_to_check() -> None:
