@@ -59,6 +59,7 @@ class TraceEvidence:
     liveness: Liveness
     moved_at: datetime | None
     is_cut: bool  # more entries than are looked at
+    looked_since: datetime | None = None  # when the threads of the graph were first looked at
 
     def reasons(self, now: datetime) -> Iterator[Reason]:
         """What blocks and what is not known."""
@@ -149,10 +150,13 @@ class TraceEvidence:
         ago = f", the last one {span(now - last)} ago" if last else ""
         times = "once" if count == 1 else f"{count:,} times"
         were = "was" if len(self.nodes) == 1 else "were"
-        return (
-            f"{names(self.nodes)} {were} entered {times} in the last {span(self.window)}{ago}, and no thread that waited "
-            "there explains it. Something still sends work there."
-        )
+        entered = f"{names(self.nodes)} {were} entered {times} in the last {span(self.window)}{ago}"
+        if last is not None and self.looked_since is not None and last < self.looked_since:
+            return (
+                f"{entered}, all before the threads were first looked at, so nobody saw how that ended. "
+                f"Wait until it is {span(self.window)} past."
+            )
+        return f"{entered}, and no thread that waited there explains it. Something still sends work there."
 
     def _short(self, now: datetime) -> str:
         began, kept, window = self.reading.project_began_at, self.reading.retention, span(self.window)

@@ -13,12 +13,14 @@ from app.clock import utc_now
 from app.drains.answers import Answer, BlockingThread
 from app.drains.burndown import BurnDown
 from app.drains.evidence import Background, not_found, report
+from app.drains.trends import Trend
 from app.errors import BadRequest, NotFound
 from app.facts.capabilities import notes
 from app.facts.types import CheckpointFacts, Condition, ThreadFacts
 from app.inventory import deploys, reads
 from app.inventory.current import current_of
 from app.inventory.db import head_revision
+from app.inventory.evaluations import HeldAnswer, StoredAnswer
 from app.inventory.finding import Found
 from app.inventory.freshness import read_polls, threads_source
 from app.inventory.reads import Filters
@@ -256,12 +258,33 @@ class Dashboard:
         return await self._runtime.drains.answer(name, now=utc_now(), max_age=max_age)
 
     async def drain_threads(
-        self, name: str, disposition: str | None, cursor: str | None, limit: int, *, reason: str | None = None
+        self,
+        name: str,
+        disposition: str | None,
+        cursor: str | None,
+        limit: int,
+        *,
+        reason: str | None = None,
+        target: str | None = None,
     ) -> tuple[tuple[BlockingThread, ...], str | None, int]:
-        """A page of a drain's threads, oldest first: items, next cursor, total."""
+        """A page of a drain's threads, oldest first: items, next cursor, total. ``target``: its key."""
         return await self._runtime.drains.threads(
-            name, disposition=disposition, reason=reason, cursor=cursor, limit=limit, now=utc_now()
+            name, disposition=disposition, reason=reason, target=target, cursor=cursor, limit=limit, now=utc_now()
         )
+
+    async def trends(self) -> tuple[Trend, ...]:
+        """How all drains went."""
+        return await self._runtime.drains.trends(now=utc_now())
+
+    async def past_answers(
+        self, name: str, before: int | None, limit: int
+    ) -> tuple[tuple[StoredAnswer, ...], int | None]:
+        """A page of the stored answers of a drain, newest first, and where the next one begins."""
+        return await self._runtime.drains.past_answers(name, before=before, limit=limit)
+
+    async def past_answer(self, name: str, *, at: datetime | None = None, number: int | None = None) -> HeldAnswer:
+        """What a drain said at a time, or one stored answer by its number."""
+        return await self._runtime.drains.past_answer(name, at=at, number=number)
 
     async def history(self, name: str, since: datetime | None = None, until: datetime | None = None) -> BurnDown:
         """How a drain went between two times; by default the last seven days."""

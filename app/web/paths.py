@@ -47,10 +47,38 @@ def drain_path(name: str) -> str:
     return f"/drains/{quote(name, safe='')}"
 
 
+def drain_markdown_path(name: str) -> str:
+    """The answer of a drain as Markdown, for a ticket."""
+    return f"{API}{drain_path(name)}?format=markdown"
+
+
+def drain_json_path(name: str) -> str:
+    return f"{API}{drain_path(name)}"
+
+
+def answers_path(name: str, number: int | None = None) -> str:
+    """What a drain said before: all of it, or one answer."""
+    return f"{drain_path(name)}/answers" + (f"/{number}" if number is not None else "")
+
+
+def json_path(deployment: str, thread_id: str) -> str:
+    """The evidence report of a thread as JSON."""
+    return f"{API}{thread_path(deployment, thread_id)}/evidence"
+
+
+def studio_path(url: str, thread_id: str) -> str:
+    """The thread in LangGraph Studio, which asks the server from the reader's own browser."""
+    return f"https://smith.langchain.com/studio/thread/{quote(thread_id, safe='')}?baseUrl={quote(url.rstrip('/'), safe='')}"
+
+
 def drain_threads_path(
-    name: str, disposition: str | None = None, cursor: str | None = None, reason: str | None = None
+    name: str,
+    disposition: str | None = None,
+    cursor: str | None = None,
+    reason: str | None = None,
+    target: str | None = None,
 ) -> str:
-    values = {"disposition": disposition, "reason": reason, "cursor": cursor}
+    values = {"disposition": disposition, "target": target, "reason": reason, "cursor": cursor}
     given = {key: (value,) for key, value in values.items() if value is not None}
     return drain_path(name) + (query(given) if given else "") + "#threads"
 

@@ -129,6 +129,7 @@ def make_environment(templates_dir: Path = TEMPLATES, static_dir: Path = STATIC)
         condition_meaning=words.condition_meaning,
         disposition_meaning=words.disposition_meaning,
         disposition_group=words.disposition_group,
+        left_of=words.left_of,
         page_path=paths.page_path,
     )
     environment.globals.update(
@@ -139,6 +140,11 @@ def make_environment(templates_dir: Path = TEMPLATES, static_dir: Path = STATIC)
         deploy_path=paths.deploy_path,
         drain_path=paths.drain_path,
         drain_threads_path=paths.drain_threads_path,
+        drain_markdown_path=paths.drain_markdown_path,
+        drain_json_path=paths.drain_json_path,
+        answers_path=paths.answers_path,
+        json_path=paths.json_path,
+        studio_path=paths.studio_path,
         silent_source=contexts.silent_source,
         removed_label=REMOVED_LABEL,
         words=words,
