@@ -205,7 +205,6 @@ class AnswersPage:
 
     template: ClassVar[str] = "answers.html"
     drain: str
-    deployment: str
     items: tuple[PastAnswer, ...]
     older: int | None
     before: int | None

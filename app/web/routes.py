@@ -195,11 +195,9 @@ async def answers(
             wrong, status = {"at": error.message}, 404
     elif at.strip():
         wrong, status = {"at": "This is no time. Write it like `2026-05-12T09:30`; it is taken as UTC."}, 422
-    answer = await data.drain(name)
     items, older = await data.past_answers(name, before, PAGE_OF_ANSWERS)
     page = AnswersPage(
         drain=name,
-        deployment=answer.deployment,
         items=past_answers(items),
         older=older,
         before=before,
