@@ -145,6 +145,18 @@ def pages(ask: Ask, made: str) -> dict[str, tuple[str, int]]:
         "drained drain": ("/drains/drop-legacy-triage", 200),
         "threads of a reason": ("/drains/drop-await-approval?disposition=conflict", 200),
         "made drain": (made, 200),
+        "target of a drain": (
+            "/drains/drop-await-approval?disposition=parked_at_target&target=node:await_approval",
+            200,
+        ),
+        "answers": ("/drains/drop-await-approval/answers", 200),
+        "past answer": (
+            str(demo.get("/drains/drop-await-approval/answers?at=2100-01-01T00:00").headers["location"]),
+            200,
+        ),
+        "search": ("/search", 200),
+        "search by part": ("/search?q=approval", 200),
+        "search without a hit": ("/search?q=nothing", 200),
         "new drain": ("/drains/new", 200),
         "changed drain": (f"{made}/edit", 200),
         "activity": ("/activity", 200),
