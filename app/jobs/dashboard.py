@@ -118,6 +118,14 @@ class Dashboard:
         """Start a scan, or a sweep when ``full``; a poll that runs already is answered with."""
         return await self._runtime.start_poll(name, full=full)
 
+    async def running_poll(self, name: str) -> PollSummary | None:
+        """The poll of a deployment that runs now."""
+        async with self._runtime.store.database.read() as connection:
+            row = await reads.find_deployment(connection, name)
+            if row is None:
+                return None
+            return await reads.find_latest_poll(connection, row.id, kinds=("sweep", "scan"), states=("running",))
+
     async def poll(self, name: str, poll_id: int) -> PollSummary:
         """One poll of a deployment."""
         self._runtime.deployment(name)

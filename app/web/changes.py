@@ -19,6 +19,7 @@ from app.settings import DrainSettings
 from app.web import paths
 from app.web.contexts import ActivityPage, DrainFormPage, Suggestions, suggestions
 from app.web.dashboard import Dashboard
+from app.web.filters import ThreadQuery
 from app.web.forms import (
     DRAIN_PLACES,
     GENERAL,
@@ -31,7 +32,7 @@ from app.web.forms import (
     time_of,
 )
 from app.web.render import Pages
-from app.web.routes import Data, show_drain
+from app.web.routes import Data, show_deployment, show_drain
 
 ENTRIES = 50
 
@@ -215,14 +216,19 @@ async def end_attestation(name: str, said: str, people: People, by: Who) -> Redi
 
 
 @router.post("/deployments/{name}/acknowledgements")
-async def acknowledge_deployment(name: str, people: People, form: Sent, by: Who) -> RedirectResponse:
+async def acknowledge_deployment(
+    request: Request, *, name: str, data: Data, people: People, form: Sent, by: Who
+) -> Response:
     try:
         body = AcknowledgementBody.model_validate(_owned(form) | {"codes": form.lines("codes")})
+        await people.acknowledge_deployment(name, [], body.codes, body.owned, by)
     except ValidationError as error:
-        key, message = next(iter(complaints(error, {}).items()))
-        raise BadRequest(f"{key}: {message}") from None
-    await people.acknowledge_deployment(name, [], body.codes, body.owned, by)
-    return RedirectResponse(paths.deployment_path(name), 303)
+        wrong, status = complaints(error, {GENERAL: "codes"}), 422
+    except (BadRequest, Conflict) as error:
+        wrong, status = {_place(error): error.message}, error.status
+    else:
+        return RedirectResponse(paths.deployment_path(name), 303)
+    return await show_deployment(request, name, data, ThreadQuery({}), say=form.with_wrong(wrong), status=status)
 
 
 @router.post("/deployments/{name}/acknowledgements/{said}/end")

@@ -23,6 +23,7 @@ from app.inventory.views import (
     Evidence,
     Inventory,
     NodeTraces,
+    PollSummary,
     SourceStatus,
     ThreadPage,
     Token,
@@ -82,7 +83,8 @@ class TracedNode:
 
 @dataclass(frozen=True, slots=True)
 class DeploymentPage:
-    """The inventory of one deployment. ``nodes`` and ``pictures`` are empty when no graph was ever seen."""
+    """The inventory of one deployment. ``nodes`` and ``pictures`` are empty when no graph was ever seen. ``say``: what was
+    typed to acknowledge something, when it could not be taken."""
 
     template: ClassVar[str] = "deployment.html"
     deployment: DeploymentStatus
@@ -95,6 +97,7 @@ class DeploymentPage:
     fields: tuple[Facet, ...]
     chips: tuple[Chip, ...]
     deploys: tuple[Deploy, ...]
+    say: Form
     traces: tuple[TracedNode, ...] = ()
     quiet: tuple[TracedNode, ...] = ()
 
@@ -176,7 +179,7 @@ class DrainPage:
     that block.
 
     ``assistants``: the names that are known, by id. ``past``: newest first. ``say`` and ``attest``: what was typed into
-    the forms, when it could not be taken.
+    the forms, when it could not be taken. ``poll``: the one that runs now.
     """
 
     template: ClassVar[str] = "drain.html"
@@ -194,6 +197,7 @@ class DrainPage:
     past: tuple[PastAnswer, ...]
     say: Form
     attest: Form
+    poll: PollSummary | None
     burndown: BurnPicture | None = None
     traces: tuple[TracedNode, ...] = ()
 

@@ -120,6 +120,10 @@ class Dashboard(Protocol):
         """What the text names, or begins like, in all deployments and drains."""
         ...
 
+    async def running_poll(self, name: str) -> PollSummary | None:
+        """The poll of a deployment that runs now."""
+        ...
+
     async def start_poll(self, name: str, full: bool) -> PollSummary:
         """Starts a scan, or a sweep when ``full``; a poll that runs already is returned."""
         ...

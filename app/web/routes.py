@@ -73,25 +73,33 @@ async def overview(request: Request, data: Data) -> HTMLResponse:
 
 @router.get("/deployments/{name}")
 async def deployment(request: Request, name: str, data: Data, asked: Asked) -> HTMLResponse:
-    status = await data.deployment(name)
+    return await show_deployment(request, name, data, asked)
+
+
+async def show_deployment(
+    request: Request, name: str, data: Dashboard, asked: ThreadQuery, *, say: Form | None = None, status: int = 200
+) -> HTMLResponse:
+    """The inventory of a deployment; with a form that could not be taken, as it was typed."""
+    found = await data.deployment(name)
     inventory = await data.inventory(name, asked.filters)
-    counts = await _node_totals(data, status, inventory, asked.filters)
-    traces = contexts.traced_nodes(await data.nodes(name, contexts.deployed_nodes(status)), status.as_of or utc_now())
+    counts = await _node_totals(data, found, inventory, asked.filters)
+    traces = contexts.traced_nodes(await data.nodes(name, contexts.deployed_nodes(found)), found.as_of or utc_now())
     page = DeploymentPage(
-        deployment=status,
+        deployment=found,
         inventory=inventory,
         threads=await data.threads(name, asked.filters, None, FIRST_THREADS, asked.sort),
-        nodes=contexts.node_counts(status, counts),
-        pictures=await _pictures(data, status, counts, asked),
+        nodes=contexts.node_counts(found, counts),
+        pictures=await _pictures(data, found, counts, asked),
         asked=asked,
         facets=facets(inventory, asked),
         fields=field_facets(inventory, asked),
         chips=chips(asked),
         deploys=(await data.deploys(name, None, LAST_DEPLOYS)).items,
+        say=say or Form(),
         traces=traces,
         quiet=tuple(each for each in traces if each.is_quiet),
     )
-    return _respond(request, page)
+    return _respond(request, page, status=status)
 
 
 @router.get("/deployments/{name}/deploys/{deploy_id}")
@@ -271,6 +279,7 @@ async def show_drain(
         past=past_answers((await data.past_answers(name, None, PAST_ANSWERS))[0]),
         say=say or Form(),
         attest=attest or Form(),
+        poll=await data.running_poll(answer.deployment),
         burndown=draw_burndown(await data.history(name)),
         traces=contexts.traced_nodes(await data.nodes(answer.deployment, targets), answer.evaluated_at),
     )

@@ -126,7 +126,7 @@ def made(demo: httpx.Client) -> str:
 
 
 @pytest.fixture(scope="package")
-def pages(ask: Ask, made: str) -> dict[str, tuple[str, int]]:
+def pages(ask: Ask, made: str, demo: httpx.Client) -> dict[str, tuple[str, int]]:
     """Every page of the demo by name: its path and its status."""
     blocking = ask("/drains/drop-await-approval/threads")["items"][0]["thread_id"]
     failed = ask("/deployments/demo/threads", condition="failed")["items"][0]["thread_id"]

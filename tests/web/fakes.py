@@ -674,6 +674,9 @@ class FakeDashboard:
         cut = (HitKind.THREAD,) if len(threads) > 20 else ()
         return Found(text, text or None, len(text) == 36, tuple(hits), cut, looked)
 
+    async def running_poll(self, name: str) -> PollSummary | None:
+        return (await self.deployment(name)).current_poll
+
     async def start_poll(self, name: str, full: bool) -> PollSummary:
         await self.deployment(name)
         self.polls_started.append((name, full))

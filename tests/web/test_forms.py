@@ -269,13 +269,19 @@ def test_what_was_said_is_listed_and_can_be_taken_back(web: TestClient) -> None:
 def test_a_deployment_offers_what_can_be_acknowledged_there(web: TestClient) -> None:
     html = web.get("/deployments/support-prod").text
     path = "/deployments/support-prod/acknowledgements"
-    assert f'action="{path}"' in html
+    assert f'action="{path}#acknowledge"' in html
     assert 'value="baseline"' in html
     assert 'value="canary_missing"' not in html
     answer = send(web, path, OWNED | {"codes": ["baseline"]})
     assert (answer.status_code, answer.headers["location"]) == (303, "/deployments/support-prod")
     assert people(web).said[0][:3] == ("acknowledge deployment", "support-prod", ("baseline",))
-    assert send(web, path, {"codes": ["baseline"]}).status_code == 422
+    again = send(web, path, {"codes": ["baseline"], "owner": "", "reason": "dealt with on <Monday>"})
+    assert again.status_code == 422
+    assert "owner" in wrong(again.text)
+    assert 'value="dealt with on &lt;Monday&gt;"' in again.text
+    assert 'value="baseline" checked' in again.text
+    assert 'hx-get="' not in again.text
+    assert re.search(r'id="acknowledge"\s+open', again.text)
 
 
 @pytest.mark.parametrize(
