@@ -21,7 +21,8 @@ QUIET = timedelta(hours=1)  # how long threads may move without a trace
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Runs of a drain's targets in the window. ``later``: newer than the last look at the threads, so not judged yet."""
+    """Runs of a drain's targets in the window. ``later``: newer than the last look at the threads, so not judged yet.
+    ``unexplained_at``: the newest of those that nothing explains."""
 
     total: int = 0
     explained: int = 0
@@ -29,6 +30,7 @@ class Entries:
     later: int = 0
     unjoined: int = 0
     last_at: datetime | None = None
+    unexplained_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +148,7 @@ class TraceEvidence:
                 return self._silent()
 
     def _entered(self, now: datetime) -> str:
-        count, last = self.entries.unexplained, self.entries.last_at
+        count, last = self.entries.unexplained, self.entries.unexplained_at or self.entries.last_at
         ago = f", the last one {span(now - last)} ago" if last else ""
         times = "once" if count == 1 else f"{count:,} times"
         were = "was" if len(self.nodes) == 1 else "were"
@@ -227,6 +229,7 @@ def sort_entries(
         by_thread.setdefault(stay.thread_id, []).append(stay)
     total = explained = unexplained = later = unjoined = 0
     last_at: datetime | None = None
+    unexplained_at: datetime | None = None
     for run in runs:
         total += 1
         last_at = run.started_at if last_at is None else max(last_at, run.started_at)
@@ -238,7 +241,8 @@ def sort_entries(
             later += 1
         else:
             unexplained += 1
-    return Entries(total, explained, unexplained, later, unjoined, last_at)
+            unexplained_at = run.started_at if unexplained_at is None else max(unexplained_at, run.started_at)
+    return Entries(total, explained, unexplained, later, unjoined, last_at, unexplained_at)
 
 
 def _explains(stays: Iterable[Stay], run: TracedEntry, path: str) -> bool:
