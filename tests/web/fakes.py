@@ -675,7 +675,7 @@ class FakeDashboard:
         return Found(text, text or None, len(text) == 36, tuple(hits), cut, looked)
 
     async def running_poll(self, name: str) -> PollSummary | None:
-        return (await self.deployment(name)).current_poll
+        return next((each.current_poll for each in self.known if each.name == name), None)
 
     async def start_poll(self, name: str, full: bool) -> PollSummary:
         await self.deployment(name)
