@@ -139,7 +139,7 @@ class Register:
 
         ``seen``: the digest of what the caller saw of it; ``Conflict`` (``changed_meanwhile``) when it says something else now.
         """
-        spec = self._spec(drain)
+        spec = self._spec(drain, by)
         drained = await self._drained([spec], by)
         async with self._store.database.write() as connection:
             row = await register.lock_drain(connection, spec.name)
@@ -154,9 +154,9 @@ class Register:
         async with self._store.database.write() as connection:
             return tuple([await self._replace(connection, spec, by, drained=drained) for spec in sorted_by_name(specs)])
 
-    async def preview(self, drain: DrainSettings, *, now: datetime) -> Answer:
+    async def preview(self, drain: DrainSettings, by: By) -> Answer:
         """What the drain would say now if it asked for this; nothing is stored. Raises ``NotFound`` and ``BadRequest``."""
-        return await self._drains.preview(self._spec(drain), now=now)
+        return await self._drains.preview(self._spec(drain, by), now=by.now)
 
     async def change(self, name: str, changes: Mapping[str, Any], by: By) -> Written:
         """Change the given keys of a drain; tables are merged, a key of None goes back to its default.

@@ -121,7 +121,7 @@ class Drains:
                 if self._is_known(row):
                     since = row.observing_since or row.created_at
                     samples = await evaluations.list_samples(connection, [row.id], trend_times(since, now))
-                    found.append(trend(row.name, since, samples, now))
+                    found.append(trend(row.name, row.spec["deployment"], since, samples, now))
             return tuple(found)
 
     async def past_answers(

@@ -18,6 +18,7 @@ class Trend:
     None before its first answer."""
 
     drain: str
+    deployment: str
     since: datetime
     span: timedelta
     left: tuple[int | None, ...]
@@ -29,11 +30,13 @@ def trend_times(since: datetime, now: datetime) -> list[datetime]:
     return [now - step * back for back in range(POINTS - 1, -1, -1)]
 
 
-def trend(drain: str, since: datetime, samples: Sequence[Sample], now: datetime) -> Trend:
+def trend(drain: str, deployment: str, since: datetime, samples: Sequence[Sample], now: datetime) -> Trend:
     """The trend of one drain, from what it said at those times."""
     said = {sample.at: sample.dispositions for sample in samples}
     times = trend_times(since, now)
-    return Trend(drain, since, _span(since, now), tuple(_left(said[at]) if at in said else None for at in times))
+    return Trend(
+        drain, deployment, since, _span(since, now), tuple(_left(said[at]) if at in said else None for at in times)
+    )
 
 
 def _span(since: datetime, now: datetime) -> timedelta:

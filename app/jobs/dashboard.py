@@ -251,8 +251,8 @@ class Dashboard:
         return await readings.read_closely(row, known), await server.lineage(thread_id, limit=LAST_CHECKPOINTS)
 
     async def find(self, text: str) -> Found:
-        """What the text names, or begins like, in all deployments and drains."""
-        return await find(self._runtime, text)
+        """What the text names, or begins like, in the deployments and drains that the caller may see."""
+        return await find(self._runtime, text, self._sees)
 
     # -- drains --------------------------------------------------------------------------------------------------
 
@@ -281,8 +281,8 @@ class Dashboard:
         )
 
     async def trends(self) -> tuple[Trend, ...]:
-        """How all drains went."""
-        return await self._runtime.drains.trends(now=utc_now())
+        """How the drains went that the caller may see."""
+        return tuple(each for each in await self._runtime.drains.trends(now=utc_now()) if self._sees(each.deployment))
 
     async def past_answers(
         self, name: str, before: int | None, limit: int

@@ -1,7 +1,7 @@
 """The search: reads what somebody typed or pasted, and looks through all deployments and drains for it."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -23,14 +23,15 @@ _HEX = re.compile(r"[0-9a-f]+")
 _GROUPS = (8, 12, 16, 20)
 
 
-async def find(runtime: Runtime, text: str) -> Found:
-    """What the text names, or begins like. An empty text finds nothing."""
+async def find(runtime: Runtime, text: str, sees: Callable[[str], bool]) -> Found:
+    """What the text names, or begins like, in the deployments that the caller ``sees``. An empty text finds nothing."""
     query = " ".join(_CONTROL.sub(" ", text).split())[:LONGEST]
     beginning = read_thread_id(query)
     hits: list[Hit] = []
     looked = []
     async with runtime.store.database.read() as connection:
-        for settings in runtime.settings.deployments:
+        visible = [each for each in runtime.settings.deployments if sees(each.name)]
+        for settings in visible:
             row = await reads.find_deployment(connection, settings.name)
             if row is None:
                 continue
@@ -40,8 +41,7 @@ async def find(runtime: Runtime, text: str) -> Found:
                 hits += _names(await reads.list_revisions(connection, row.id), settings.name, query)
                 hits += _of(HitKind.DEPLOYMENT, settings.name, settings.name, query)
         if query:
-            known = {each.name for each in runtime.settings.deployments}
-            hits += _drains(await reads.list_drains(connection), known, query)
+            hits += _drains(await reads.list_drains(connection), {each.name for each in visible}, query)
     shown, cut = _best(hits, query)
     is_whole = beginning is not None and _WHOLE_ID.fullmatch(beginning) is not None
     return Found(query, beginning, is_whole, shown, cut, tuple(looked))

@@ -123,7 +123,7 @@ async def _take(
     try:
         drain = DrainSettings.model_validate(drain_of(form))
         if form.has("do", "preview"):
-            found = await drains.preview(drain, now=by.now)
+            found = await drains.preview(drain, by)
             return await _form_page(request, data, form, name=name, seen=seen, preview=found)
         await write(drain, by)
     except ValidationError as error:

@@ -79,7 +79,7 @@ def test_a_trend_counts_what_blocks_and_what_is_unknown() -> None:
     times = trend_times(since, now)
     assert (times[0], times[-1], len(times)) == (since, now, POINTS)
     counts = {"parked_at_target": 3, "unread": 2, "unaffected": 90, "waived": 1, "of_tomorrow": 1}
-    found = trend("x", since, [Sample(1, times[-1], counts)], now)
+    found = trend("x", "prod", since, [Sample(1, times[-1], counts)], now)
     assert found.left == (None,) * (POINTS - 1) + (6,), "what we do not know counts as unknown"
 
 

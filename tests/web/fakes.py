@@ -637,7 +637,7 @@ class FakeDashboard:
 
     async def trends(self) -> tuple[Trend, ...]:
         return tuple(
-            Trend(each.drain, before(days=17), timedelta(days=14), (None, 60, 41, *range(40, 27, -1)))
+            Trend(each.drain, each.deployment, before(days=17), timedelta(days=14), (None, 60, 41, *range(40, 27, -1)))
             for each in self.answers[:2]
         )
 
@@ -729,7 +729,7 @@ class FakeRegister:
     async def replace(self, drain: DrainSettings, by: By, *, seen: str | None = None) -> None:
         await self._write("replaced", drain)
 
-    async def preview(self, drain: DrainSettings, *, now: datetime) -> Answer:
+    async def preview(self, drain: DrainSettings, by: By) -> Answer:
         await self._write("previewed", drain)
         return replace(blocked(), drain=drain.name)
 
