@@ -156,7 +156,7 @@ def test_every_page_is_light_with_everything_that_it_needs(open_page: Open, page
     for name, (path, status) in pages.items():
         watched = open_page()
         asked: list[Request] = []
-        watched.page.on("requestfinished", asked.append)
+        watched.page.on("requestfinished", lambda request, asked=asked: asked.append(request))
         watched.go(path, status)
         watched.page.wait_for_load_state("load")
         sizes = {urlsplit(each.url).path: each.sizes()["responseBodySize"] for each in asked}
