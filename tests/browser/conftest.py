@@ -160,6 +160,7 @@ def pages(ask: Ask, made: str, demo: httpx.Client) -> dict[str, tuple[str, int]]
         "new drain": ("/drains/new", 200),
         "changed drain": (f"{made}/edit", 200),
         "activity": ("/activity", 200),
+        "settings": ("/settings", 200),
         "error": ("/no/such/page", 404),
         "refused filter": ("/deployments/demo?colour=red", 422),
     }

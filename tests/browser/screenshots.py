@@ -87,6 +87,7 @@ def _pages(client: httpx.Client) -> dict[str, str]:
         "search": "/search?q=approval",
         "search-nothing": "/search?q=nothing",
         "activity": "/activity",
+        "settings": "/settings",
         "error": "/no/such/page",
         "error-filter": "/deployments/demo?colour=red",
     }
