@@ -16,7 +16,7 @@ WIDE, NARROW = (1280, 900), (320, 640)
 README_PICTURES = {  # path, height
     "overview": ("/", 460),
     "drain": ("/drains/drop-await-approval", 818),
-    "graph": ("/deployments/demo", 560),
+    "graph": ("/deployments/demo", 800),
 }
 
 
