@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -90,6 +91,7 @@ def create_app(
         app.add_middleware(SessionMiddleware, **session_options(settings))
     app.add_middleware(_NoNul)
     app.add_middleware(_Mark)
+    app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)
     _add_probes(app)
     _add_error_handlers(app)
     return app

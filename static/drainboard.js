@@ -39,8 +39,23 @@
     if (source?.type === "every" && (paused || document.hidden || isFilledIn())) event.preventDefault();
   });
 
+  // What is on the page grows old while it is not updated: said once, until it is updated again.
+  const OLD_AFTER = 60_000;
+  let fresh = Date.now();
+  const sayOld = () => {
+    const notice = byId("live-notice");
+    if (!isLive() || document.hidden || failed || !notice || notice.firstChild) return;
+    if (Date.now() - fresh < OLD_AFTER) return;
+    const line = document.createElement("p");
+    const why = paused ? "updates are paused" : isFilledIn() ? "updates wait for the form" : "it was not updated since";
+    line.textContent = `What you see is of ${new Date(fresh).toLocaleTimeString()}: ${why}.`;
+    notice.append(line);
+  };
+  setInterval(sayOld, 5_000);
+
   const settle = (ok) => {
     failed = !ok;
+    if (ok) fresh = Date.now();
     const notice = byId("live-notice");
     if (ok && notice) notice.replaceChildren();
     if (!ok && notice && !notice.firstChild) {
@@ -101,9 +116,10 @@
 
   const textOf = async (button) => {
     if (button.dataset.copy !== undefined) return button.dataset.copy;
-    const answer = await fetch(button.dataset.copyFrom, { headers: { Accept: "text/markdown" } });
+    const answer = await fetch(button.dataset.copyFrom);
     if (!answer.ok) throw new Error(String(answer.status));
-    return answer.text();
+    const isJson = answer.headers.get("Content-Type")?.startsWith("application/json");
+    return isJson ? JSON.stringify(await answer.json(), null, 2) : answer.text();
   };
 
   document.addEventListener("click", async (event) => {
@@ -119,12 +135,27 @@
     }
   });
 
-  // "/" goes to the field that finds a thread.
+  document.addEventListener("click", (event) => {
+    if (event.target.closest?.("[data-print]")) window.print();
+  });
+
+  // Times are UTC; on hover and focus they are told in the reader's own zone too.
+  const zoned = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
+  document.addEventListener("pointerover", (event) => {
+    const time = event.target.closest?.("time[datetime]");
+    if (!time) return;
+    const when = new Date(time.dateTime);
+    if (!Number.isNaN(when.getTime())) time.title = `${zoned.format(when)}\n${when.toISOString()}`;
+  });
+
+  // "/" goes to the search, Escape out of it.
   document.addEventListener("keydown", (event) => {
-    const field = byId("find-thread");
+    const field = byId("search");
+    if (event.key === "Escape" && event.target === field) field.blur();
     if (event.key !== "/" || !field || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.target.closest?.("input, textarea, select, [contenteditable]")) return;
     event.preventDefault();
     field.focus();
+    field.select();
   });
 })();

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import PlainTextResponse
 from pydantic import ValidationError
 
-from app.api.routes import DEFAULT_LIMIT, ERRORS, Drains, Limit, Who
+from app.api.routes import DEFAULT_LIMIT, ERRORS, Drains, Format, Limit, Who
 from app.auth.same_origin import require_same_origin
 from app.drains.bodies import (
     AcknowledgementBody,
@@ -15,6 +16,7 @@ from app.drains.bodies import (
     DrainReplacement,
     WaiverBody,
 )
+from app.drains.drain_markdown import to_markdown
 from app.drains.register import DrainDetail, Written
 from app.drains.statements import Statements
 from app.errors import BadRequest
@@ -102,10 +104,13 @@ async def apply_drains(body: DrainsFile, drains: Drains, by: Who) -> WrittenList
     return WrittenList(await drains.apply(body.drains, by))
 
 
-@router.get("/drains/{drain}")
-async def get_drain(drain: str, drains: Drains, by: Who) -> DrainDetail:
-    """The answer of one drain, decided now, with what it asks for and what people said about it."""
-    return await drains.detail(drain, now=by.now)
+@router.get("/drains/{drain}", response_model=DrainDetail)
+async def get_drain(drain: str, drains: Drains, by: Who, format_: Format = "json") -> DrainDetail | Response:
+    """The answer of one drain, decided now, with what it asks for and what people said about it; or as Markdown."""
+    found = await drains.detail(drain, now=by.now)
+    if format_ == "markdown":
+        return PlainTextResponse(to_markdown(found, by.now), media_type="text/markdown; charset=utf-8")
+    return found
 
 
 @router.put("/drains/{drain}", responses=_MAKES)

@@ -16,6 +16,7 @@ from app.drains.burndown import BurnDown
 from app.drains.evidence_markdown import to_markdown
 from app.drains.register import By, Register
 from app.errors import BadRequest
+from app.inventory.finding import Found
 from app.inventory.reads import FACETS, Filters
 from app.inventory.views import (
     DeploymentStatus,
@@ -316,6 +317,12 @@ async def list_drain_threads(
     """Threads of a drain by disposition or reason; by default all that block."""
     items, following, total = await ask.drain_threads(drain, disposition, cursor, limit, reason=reason)
     return BlockingPage(items, following, total)
+
+
+@router.get("/search")
+async def search(ask: Ask, q: Annotated[str, Query(max_length=2000)]) -> Found:
+    """Threads by the beginning of their id; nodes, fields, drains and deployments by their names."""
+    return await ask.find(q)
 
 
 def _duration(raw: str) -> Any:

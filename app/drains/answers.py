@@ -1,7 +1,7 @@
 """What a drain answers: a verdict with its reasons. Page, JSON, command line and metric show this same value."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Literal
@@ -53,12 +53,14 @@ class Population:
 
 @dataclass(frozen=True, slots=True)
 class TargetAnswer:
-    """One thing to remove. ``deployed`` None: not known, or an erasure. ``blocking``: threads that block for it."""
+    """One thing to remove. ``deployed`` None: not known, or an erasure. ``blocking``: threads that block for it, and
+    ``dispositions`` the same by why; a thread can block for two."""
 
     kind: Literal["node", "rename", "kind", "remove", "erase", "version"]
     name: str
     deployed: bool | None
     blocking: int
+    dispositions: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ async def gather_traces(
         liveness=await traces.find_liveness(connection, deployment_id, spec.graph, but=targets, since=now - window),
         moved_at=moved_at,
         is_cut=len(runs) >= MAX_ENTRIES,
+        looked_since=min((found.first_seen_at for found in look.revisions if found.graph == spec.graph), default=None),
     )
 
 

@@ -94,7 +94,7 @@ def report(facts: ThreadFacts, mentions: tuple[DrainMention, ...], background: B
         last_run=_last_run(facts),
         deploys=tuple(_deploys(facts, background)),
         drains=mentions,
-        lineage=_lineage(background),
+        lineage=_lineage(facts, background),
         diagnosis=diagnose(
             Patient(background.deployment, facts, pending, shape, _declared(facts, background), mentions)
         ),
@@ -158,12 +158,13 @@ def _fields(facts: ThreadFacts, background: Background) -> dict[str, FieldEviden
     """Every field with a name in clear, in row and state. None: that source cannot tell."""
     row = _clear(facts.row.shape, background)
     state = _clear(facts.state.shape if facts.state else None, background)
+    stored = facts.storage.versions if facts.storage else {}  # all of it, or not read just now
     names = sorted({*background.declared_fields, *(row or {}), *(state or {})})
     found = {}
     for name in names:
         in_row, in_state = _presence(row, name), _presence(state, name)
         fact = (row or {}).get(name) or (state or {}).get(name)
-        versions = facts.storage.versions.get(name) if facts.storage else None
+        versions = stored.get(name, 0) if stored else None
         found[name] = FieldEvidence(in_row, in_state, fact.kind.value if fact and fact.kind else None, versions)
     return found
 
@@ -201,12 +202,23 @@ def _history(facts: ThreadFacts, background: Background) -> dict[str, int | bool
     return {"depth": len(seen), "truncated": bool(seen) and seen[-1].parent_id is not None}
 
 
-def _lineage(background: Background) -> tuple[CheckpointEvidence, ...] | None:
-    """The checkpoints of the root, newest first, where they were read now."""
+def _lineage(facts: ThreadFacts, background: Background) -> tuple[CheckpointEvidence, ...] | None:
+    """The checkpoints of the root, newest first, where they were read now. What came next is told of those that were written
+    since the last deploy: of others the server answers with what today's graph would do."""
     if background.lineage is None:
         return None
+    graphs = {facts.row.graph_id, facts.state.graph_id if facts.state else None}
+    deployed = max(
+        (deploy.noticed_at for deploy in background.deploys if any(each.graph in graphs for each in deploy.changes)),
+        default=None,
+    )
+
+    def following(found: CheckpointFacts) -> tuple[str, ...] | None:
+        is_since = deployed is None or (found.created_at is not None and found.created_at > deployed)
+        return tuple(sorted(found.tasks)) if is_since else None
+
     return tuple(
-        CheckpointEvidence(found.id, found.parent_id, "", found.created_at, found.source, found.step)
+        CheckpointEvidence(found.id, found.parent_id, "", found.created_at, found.source, found.step, following(found))
         for found in background.lineage
     )
 

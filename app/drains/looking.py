@@ -81,12 +81,14 @@ class Look:
         """Whether any thread blocks."""
         return any(blocks(standing) for standing in self.standings.values())
 
-    def keys(self, wanted: Collection[Disposition] | None = None, *, reason: str | None = None) -> list[SubjectKey]:
-        """Classes with one of these dispositions, or that count under a reason."""
+    def keys(
+        self, wanted: Collection[Disposition] | None = None, *, reason: str | None = None, target: str | None = None
+    ) -> list[SubjectKey]:
+        """Classes with one of these dispositions (for one target, by its key), or that count under a reason."""
         return [
             key
             for key, standing in self.standings.items()
-            if (wanted is None or standing.overall.disposition in wanted)
+            if (wanted is None or _for(standing, target).disposition in wanted)
             and (reason is None or reason in standing.reasons)
         ]
 
@@ -128,6 +130,11 @@ class Look:
     def judge(self, key: SubjectKey) -> Standing:
         """What a class of threads means for the drain."""
         return judge(self.subject(key), self.spec.targets, self.rules)
+
+
+def _for(standing: Standing, target: str | None) -> Finding:
+    """What threads of this standing mean, as a whole or for one target."""
+    return standing.overall if target is None else standing.by_target[target]
 
 
 def blocks(standing: Standing) -> bool:

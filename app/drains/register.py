@@ -4,6 +4,7 @@ A drain of the settings file is changed in that file only. One that is no longer
 that it said, and from then on belongs to whoever uses the API or the pages: it can be opened again there.
 """
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
@@ -139,10 +140,18 @@ class Register:
             code="drain_exists",
         )
 
-    async def replace(self, drain: DrainSettings, by: By) -> Written:
-        """Make a drain, or make the one of that name ask for this from now on. Raises as ``create`` does."""
-        (written,) = await self.apply([drain], by)
-        return written
+    async def replace(self, drain: DrainSettings, by: By, *, seen: str | None = None) -> Written:
+        """Make a drain, or make the one of that name ask for this from now on. Raises as ``create`` does.
+
+        ``seen``: the digest of what the caller saw of it; ``Conflict`` (``changed_meanwhile``) when it says something else now.
+        """
+        spec = self._spec(drain, by)
+        drained = await self._drained([spec], by)
+        async with self._store.database.write() as connection:
+            row = await register.lock_drain(connection, spec.name)
+            if seen is not None and row is not None and seen != digest_of(drain_settings(row)):
+                raise _changed_meanwhile(spec.name)
+            return await self._replace(connection, spec, by, drained=drained)
 
     async def apply(self, drains: Sequence[DrainSettings], by: By) -> tuple[Written, ...]:
         """Make or replace several drains, all of them or none. Raises as ``create`` does."""
@@ -153,6 +162,10 @@ class Register:
                 connection, drains=[spec.name for spec in specs], deployments=[spec.deployment for spec in specs]
             )
             return tuple([await self._replace(connection, spec, by, drained=drained) for spec in sorted_by_name(specs)])
+
+    async def preview(self, drain: DrainSettings, by: By) -> Answer:
+        """What the drain would say now if it asked for this; nothing is stored. Raises ``NotFound`` and ``BadRequest``."""
+        return await self._drains.preview(self._spec(drain, by), now=by.now)
 
     async def change(self, name: str, changes: Mapping[str, Any], by: By) -> Written:
         """Change the given keys of a drain; tables are merged, a key of None goes back to its default.
@@ -394,6 +407,18 @@ def sorted_by_name(specs: Iterable[DrainSpec]) -> list[DrainSpec]:
 def drain_settings(row: Any) -> DrainSettings:
     """A stored drain as one would write it."""
     return settings_of(replace(from_json(row.spec), phase=_phase(row)))
+
+
+def digest_of(settings: DrainSettings) -> str:
+    """What tells one wording of a drain from every other."""
+    return hashlib.sha256(settings.model_dump_json().encode()).hexdigest()[:24]
+
+
+def _changed_meanwhile(name: str) -> Conflict:
+    return Conflict(
+        f"Somebody has changed the drain {name} since you opened the form. Compare, and save again to overwrite that.",
+        code="changed_meanwhile",
+    )
 
 
 def _values(known: Any | None, spec: DrainSpec, deployment_id: int, now: datetime) -> dict[str, Any]:

@@ -116,7 +116,7 @@ def unknown_sentence(code: str, *, count: int | None, part: str = "", **details:
         case "idle_unverified":
             return _unverified(count or 0, details["requests_per_minute"])
         case "soaking":
-            return _soaking(details["soak"], details["retry_after"])
+            return _soaking(details["soak"])
         case "not_evaluated":
             return f"This drain asks for {_PARTS.get(part, part)}, which this version of Drainboard cannot check yet."
         case _:
@@ -175,14 +175,14 @@ def _unverified(count: int, requests_per_minute: int) -> str:
     return f"{threads(count)} idle and not looked at yet. About {minutes} min at {requests_per_minute:,} requests a minute."
 
 
-def _soaking(soak: Soak, retry_after: int) -> str:
+def _soaking(soak: Soak) -> str:
     if soak.holds_since is None:
         return "The soak starts with the next complete poll."
     parts = []
     if soak.sweeps < soak.required_sweeps:
         parts.append(f"{soak.sweeps} of {soak.required_sweeps} complete sweeps")
     parts.append(f"held since {soak.holds_since:%H:%M:%S} UTC of {span(timedelta(seconds=soak.required_hold_seconds))}")
-    return f"It has to hold a while: {', '.join(parts)}. Ask again in {span(timedelta(seconds=retry_after))}."
+    return f"It has to hold a while: {', '.join(parts)}."
 
 
 def headline(answer: Answer, now: datetime) -> str:
@@ -202,8 +202,17 @@ def headline(answer: Answer, now: datetime) -> str:
     if {reason.code for reason in reasons} == {"soaking"}:
         since = answer.soak.holds_since
         start = f" since {since:%H:%M:%S} UTC" if since else ""
-        return f"Nothing needs {_subject(answer)}{start}. {reasons[0].sentence}"
+        return f"Nothing needs {_subject(answer)}{start}. {_until_drained(answer, now)}"
     return f"Not known yet. {reasons[0].sentence}"
+
+
+def _until_drained(answer: Answer, now: datetime) -> str:
+    """When a drain that only soaks can be drained."""
+    if answer.soak.holds_since is None or answer.retry_after_seconds is None:
+        return "The soak starts with the next complete poll."
+    when = now + timedelta(seconds=answer.retry_after_seconds)
+    shown = f"{when:%H:%M}" if when.date() == now.date() else f"{when:%Y-%m-%d %H:%M}"
+    return f"Drained at about {shown} UTC if it stays so."
 
 
 def _others(answer: Answer, first: str) -> str:

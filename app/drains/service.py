@@ -14,13 +14,17 @@ from app.drains.gathering import gather_evidence, must_act_by
 from app.drains.going import read_burndown
 from app.drains.looking import Look, take_look
 from app.drains.needs import GreenNeed, green_need
+from app.drains.preview import as_if_written
 from app.drains.rounds import Round, end_round
 from app.drains.sharing import Shared
+from app.drains.spec import DrainSpec
+from app.drains.trends import Trend, trend, trend_times
 from app.drains.verdicts import decide
 from app.errors import BadRequest, NotFound
 from app.facts.conditions import after_acknowledgement
-from app.inventory import reads, register, subjects, tables, writes
+from app.inventory import evaluations, reads, register, subjects, tables, writes
 from app.inventory.encode import Json, pending_nodes
+from app.inventory.evaluations import HeldAnswer, StoredAnswer
 from app.inventory.store import Store
 from app.inventory.views import DrainMention
 from app.settings import DeploymentSettings, Settings
@@ -67,6 +71,15 @@ class Drains:
         order = {Verdict.BLOCKED: 0, Verdict.UNKNOWN: 1, Verdict.DRAINED: 2}
         return tuple(sorted(found, key=lambda answer: (order[answer.verdict], answer.drain)))
 
+    async def preview(self, spec: DrainSpec, *, now: datetime) -> Answer:
+        """What a drain would say now if it asked for this. Nothing is stored; other criteria begin without a soak."""
+        async with self._store.database.read() as connection:
+            known = await reads.find_drain(connection, spec.name)
+            deployment = await reads.find_deployment(connection, spec.deployment)
+            row = as_if_written(known, spec, deployment.id if deployment is not None else 0, now)
+            look = await take_look(connection, self._store, row, self._deployment(spec.deployment), now=now)
+            return decide(await gather_evidence(connection, look), now)
+
     async def threads(
         self,
         name: str,
@@ -76,8 +89,10 @@ class Drains:
         cursor: str | None,
         limit: int,
         now: datetime,
+        target: str | None = None,
     ) -> tuple[tuple[BlockingThread, ...], str | None, int]:
-        """Threads of a drain by disposition or reason (default: all that block), oldest first; cursor and total."""
+        """Threads of a drain by disposition (maybe for one target, by its key) or reason (default: all that block), oldest
+        first; cursor and total."""
         if disposition is None and reason in _BLOCKING:
             disposition, reason = reason, None  # what blocks counts under the name of its disposition
         wanted = _wanted(disposition, reason)
@@ -85,7 +100,8 @@ class Drains:
             raise BadRequest(f"limit goes from 1 to {reads.MAX_LIMIT}.")
         async with self._store.database.read() as connection:
             look = await self._look(connection, await self._row(connection, name), now)
-            keys, where, total = _selection(look, wanted, reason)
+            _check_target(look, target)
+            keys, where, total = _selection(look, wanted, reason, target)
             rows, following = await subjects.list_subject_threads(
                 connection,
                 look.deployment_id,
@@ -97,7 +113,8 @@ class Drains:
             )
             known = set(keys)
             shown = Disposition.PASSED if wanted == [Disposition.PASSED] else None
-            return tuple(_thread(look, row, shown) for row in rows if row.key in known), following, total
+            found = tuple(_thread(look, row, shown, target) for row in rows if row.key in known)
+            return found, following, total
 
     async def mentions(
         self, connection: AsyncConnection, deployment_id: int, thread_id: str, *, now: datetime
@@ -117,6 +134,34 @@ class Drains:
         async with self._store.database.read() as connection:
             row = await self._row(connection, name)
             return [found.answer for found in await reads.list_evaluations(connection, row.id, limit=limit)]
+
+    async def trends(self, *, now: datetime) -> tuple[Trend, ...]:
+        """How each drain went since it began to observe, of the last two weeks."""
+        async with self._store.database.read() as connection:
+            found = []
+            for row in await reads.list_drains(connection):
+                if self._is_known(row):
+                    since = row.observing_since or row.created_at
+                    samples = await evaluations.list_samples(connection, [row.id], trend_times(since, now))
+                    found.append(trend(row.name, row.spec["deployment"], since, samples, now))
+            return tuple(found)
+
+    async def past_answers(
+        self, name: str, *, before: int | None, limit: int
+    ) -> tuple[tuple[StoredAnswer, ...], int | None]:
+        """The stored answers of a drain, newest first, and where the next page begins. Raises ``NotFound``."""
+        async with self._store.database.read() as connection:
+            row = await self._row(connection, name)
+            return await evaluations.list_answers(connection, row.id, before=before, limit=limit)
+
+    async def past_answer(self, name: str, *, at: datetime | None = None, number: int | None = None) -> HeldAnswer:
+        """What a drain said at a time, or one stored answer by its number. Raises ``NotFound``."""
+        async with self._store.database.read() as connection:
+            row = await self._row(connection, name)
+            found = await evaluations.find_answer(connection, row.id, at=at, number=number)
+        if found is None:
+            raise NotFound(f"The drain {name} had not answered yet then. Its first answers are at the end of its list.")
+        return found
 
     async def history(self, name: str, *, since: datetime | None, until: datetime | None, now: datetime) -> BurnDown:
         """How a drain went between two times; without them the last seven days, of at most a month. Raises ``NotFound`` and
@@ -221,31 +266,39 @@ def _wanted(disposition: str | None, reason: str | None) -> list[Disposition] | 
     return None if reason is not None else [found for found in Disposition if found.group == "blocking"]
 
 
+def _check_target(look: Look, target: str | None) -> None:
+    known = [found.key for found in look.spec.targets]
+    if target is not None and target not in known:
+        raise BadRequest(f"The drain has no target {target[:100]!r}. Its targets are: {', '.join(known)}.")
+
+
 def _selection(
-    look: Look, wanted: list[Disposition] | None, reason: str | None
+    look: Look, wanted: list[Disposition] | None, reason: str | None, target: str | None
 ) -> tuple[Collection[subjects.SubjectKey], ColumnElement[bool], int]:
     """The classes that are asked for, their threads, and how many these are."""
     passed = sum(look.passed.values())
-    if wanted == [Disposition.PASSED]:
+    if wanted == [Disposition.PASSED] and target is None:
         done = look.has_completed() if look.spec.nodes else false()
         return look.passed.keys(), and_(look.of(list(look.passed)), done), passed
-    keys = look.keys(wanted, reason=reason)
+    keys = look.keys(wanted, reason=reason, target=target)
     total = sum(found.count for found in look.counts if found.key in set(keys))
-    if wanted == [Disposition.UNAFFECTED] and passed:
+    if wanted == [Disposition.UNAFFECTED] and passed and target is None:
         return keys, and_(look.of(keys), ~look.has_completed()), total - passed
     return keys, look.of(keys), total
 
 
-def _thread(look: Look, row: subjects.SubjectThread, shown: Disposition | None) -> BlockingThread:
+def _thread(look: Look, row: subjects.SubjectThread, shown: Disposition | None, target: str | None) -> BlockingThread:
+    """One line. For one target its own disposition is shown, which need not be the worst of the thread."""
     standing: Standing = look.standings[row.key]
+    means = (standing.overall if target is None else standing.by_target[target]).disposition
     targets = tuple(
-        target.label
-        for target in look.spec.targets
-        if standing.by_target[target.key].disposition is standing.overall.disposition
+        found.label
+        for found in look.spec.targets
+        if target in (None, found.key) and standing.by_target[found.key].disposition is means
     )
     return BlockingThread(
         thread_id=row.thread_id,
-        disposition=(shown or standing.overall.disposition).value,
+        disposition=(shown or means).value,
         targets=targets,
         pending=pending_nodes(look.dictionaries.works[row.key.work_id]),
         status=row.status,

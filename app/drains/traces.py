@@ -22,7 +22,8 @@ SKEW = timedelta(seconds=30)  # between the clocks of two processes that run the
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Runs of a drain's targets in the window. ``later``: newer than the last look at the threads, so not judged yet."""
+    """Runs of a drain's targets in the window. ``later``: newer than the last look at the threads, so not judged yet.
+    ``unexplained_at``: the newest of those that nothing explains."""
 
     total: int = 0
     explained: int = 0
@@ -30,6 +31,7 @@ class Entries:
     later: int = 0
     unjoined: int = 0
     last_at: datetime | None = None
+    unexplained_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,7 @@ class TraceEvidence:
     liveness: Liveness
     moved_at: datetime | None
     is_cut: bool  # more entries than are looked at
+    looked_since: datetime | None = None  # when the threads of the graph were first looked at
 
     def reasons(self, now: datetime) -> Iterator[Reason]:
         """What blocks and what is not known."""
@@ -151,14 +154,17 @@ class TraceEvidence:
                 return self._silent()
 
     def _entered(self, now: datetime) -> str:
-        count, last = self.entries.unexplained, self.entries.last_at
+        count, last = self.entries.unexplained, self.entries.unexplained_at or self.entries.last_at
         ago = f", the last one {span(now - last)} ago" if last else ""
         times = "once" if count == 1 else f"{count:,} times"
         were = "was" if len(self.nodes) == 1 else "were"
-        return (
-            f"{names(self.nodes)} {were} entered {times} in the last {span(self.window)}{ago}, and no thread that waited "
-            "there explains it. Something still sends work there."
-        )
+        entered = f"{names(self.nodes)} {were} entered {times} in the last {span(self.window)}{ago}"
+        if last is not None and self.looked_since is not None and last < self.looked_since:
+            return (
+                f"{entered}, all before the threads were first looked at, so nobody saw how that ended. "
+                f"Wait until it is {span(self.window)} past."
+            )
+        return f"{entered}, and no thread that waited there explains it. Something still sends work there."
 
     def _short(self, now: datetime) -> str:
         began, kept, window = self.reading.project_began_at, self.reading.retention, span(self.window)
@@ -228,6 +234,7 @@ def sort_entries(
         by_thread.setdefault(stay.thread_id, []).append(stay)
     total = explained = unexplained = later = unjoined = 0
     last_at: datetime | None = None
+    unexplained_at: datetime | None = None
     for run in runs:
         total += 1
         last_at = run.started_at if last_at is None else max(last_at, run.started_at)
@@ -239,7 +246,8 @@ def sort_entries(
             later += 1
         else:
             unexplained += 1
-    return Entries(total, explained, unexplained, later, unjoined, last_at)
+            unexplained_at = run.started_at if unexplained_at is None else max(unexplained_at, run.started_at)
+    return Entries(total, explained, unexplained, later, unjoined, last_at, unexplained_at)
 
 
 def _explains(stays: Iterable[Stay], run: TracedEntry, path: str) -> bool:

@@ -237,7 +237,6 @@ def _unknown(evidence: Evidence, now: datetime) -> Iterator[Reason]:
         "deployment": evidence.spec.deployment,
         "hold": evidence.spec.policy.soak_hold,
         "soak": _soak(evidence),
-        "retry_after": _retry_after(evidence),
         "now": now,
     }
     for code, count in (*_phase(evidence), *_proofs(evidence, now)):
@@ -338,7 +337,9 @@ def _population(evidence: Evidence) -> Population:
 def _targets(evidence: Evidence) -> Iterator[TargetAnswer]:
     for target in evidence.spec.targets:
         counts: Mapping[Disposition, int] = evidence.by_target.get(target.key, {})
-        yield TargetAnswer(target.kind, target.label, evidence.deployed.get(target.key), sum(counts.values()))
+        blocking = {found.value: counts[found] for found in Disposition if counts.get(found)}
+        deployed = evidence.deployed.get(target.key)
+        yield TargetAnswer(target.kind, target.label, deployed, sum(blocking.values()), blocking)
 
 
 def _threads_source(evidence: Evidence, now: datetime) -> SourceStatus:

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.errors import BadRequest
 from app.facts.types import Condition, Departure
 from app.inventory import tables
+from app.inventory.cursors import close_cursor, open_cursor
 from app.inventory.views import Deploy, DeployThread, GraphChange
 
 FATES = ("stranded", "lost", "unreadable", "not_read", "waiting", "unexplained", "gone", "taken_over", "completed")
@@ -133,23 +134,29 @@ async def list_deploy_threads(
     cursor: str | None,
     limit: int,
 ) -> tuple[tuple[DeployThread, ...], str | None]:
-    """The threads that waited at a node which a deploy removed, in order of id, and the cursor of the next page."""
+    """The threads that waited at a node which a deploy removed, the worst fate first, then by id; the next page's cursor."""
     if fate is not None and fate not in FATES:
         raise BadRequest(f"There is no fate {fate[:40]!r}. Fates are: {', '.join(FATES)}.")
     found = _fates(deployment_id).where(_kept.c.deploy_id == deploy_id).subquery()
-    query = select(found).order_by(found.c.thread_id, found.c.node).limit(limit + 1)
+    badness = case({word: place for place, word in enumerate(FATES)}, value=found.c.fate)
+    query = select(found, badness.label("badness")).order_by(badness, found.c.thread_id, found.c.node).limit(limit + 1)
     if fate is not None:
         query = query.where(found.c.fate == fate)
     if cursor is not None:
-        thread_id, _, node = cursor.partition("~")
-        query = query.where(
-            or_(found.c.thread_id > thread_id, and_(found.c.thread_id == thread_id, found.c.node > node))
-        )
+        query = query.where(_after(badness, found, *open_cursor(cursor, "fates")))
     rows = list(await connection.execute(query))
     items = tuple(
         DeployThread(row.thread_id, row.node, row.graph_id, row.fate, row.condition, row.since) for row in rows[:limit]
     )
-    return items, f"{items[-1].thread_id}~{items[-1].node}" if len(rows) > limit else None
+    last = rows[limit - 1] if len(rows) > limit else None
+    return items, None if last is None else close_cursor("fates", f"{last.badness}{last.thread_id}", last.node)
+
+
+def _after(badness: ColumnElement[int], found: Any, value: str, node: str) -> ColumnElement[bool]:
+    """After a line: its badness, one digit, and its thread's id make up the value."""
+    bad, thread_id = int(value[:1]) if value[:1].isdecimal() else 0, value[1:]
+    later = or_(found.c.thread_id > thread_id, and_(found.c.thread_id == thread_id, found.c.node > node))
+    return or_(badness > bad, and_(badness == bad, later))
 
 
 async def find_unfinished(connection: AsyncConnection, deployment_id: int) -> Unfinished | None:

@@ -290,7 +290,8 @@ class PendingEvidence:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointEvidence:
-    """The head checkpoint: ids, time, how it came about. ``ns`` is empty for the thread's own, which the head is."""
+    """A checkpoint: ids, time, how it came about. ``ns`` is empty for the thread's own, which the head is. ``next``: the nodes
+    that ran from it, in a lineage; None: cannot tell."""
 
     id: str
     parent_id: str | None
@@ -298,6 +299,7 @@ class CheckpointEvidence:
     created_at: datetime | None
     source: str | None
     step: int | None
+    next: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,15 @@ from app.clock import utc_now
 from app.drains.answers import Answer, BlockingThread
 from app.drains.burndown import BurnDown
 from app.drains.evidence import Background, not_found, report
+from app.drains.trends import Trend
 from app.errors import BadRequest, NotFound
 from app.facts.capabilities import notes
 from app.facts.types import CheckpointFacts, Condition, ThreadFacts
 from app.inventory import deploys, reads
 from app.inventory.current import current_of
 from app.inventory.db import head_revision
+from app.inventory.evaluations import HeldAnswer, StoredAnswer
+from app.inventory.finding import Found
 from app.inventory.freshness import read_polls, threads_source
 from app.inventory.reads import Filters
 from app.inventory.revisions import list_drawings
@@ -38,6 +41,7 @@ from app.inventory.views import (
     SourceStatus,
     ThreadPage,
 )
+from app.jobs.finding import find
 from app.jobs.polling.verifying import verification_of
 from app.jobs.readings import Readings
 from app.jobs.runtime import Runtime
@@ -120,6 +124,14 @@ class Dashboard:
     async def start_poll(self, name: str, full: bool) -> PollSummary:
         """Start a scan, or a sweep when ``full``; a poll that runs already is answered with."""
         return await self._runtime.start_poll(name, full=full)
+
+    async def running_poll(self, name: str) -> PollSummary | None:
+        """The poll of a deployment that runs now."""
+        async with self._runtime.store.database.read() as connection:
+            row = await reads.find_deployment(connection, name)
+            if row is None:
+                return None
+            return await reads.find_latest_poll(connection, row.id, kinds=("sweep", "scan"), states=("running",))
 
     async def poll(self, name: str, poll_id: int) -> PollSummary:
         """One poll of a deployment."""
@@ -261,6 +273,10 @@ class Dashboard:
         )
         return await readings.read_closely(row, known), await server.lineage(thread_id, limit=LAST_CHECKPOINTS)
 
+    async def find(self, text: str) -> Found:
+        """What the text names, or begins like, in the deployments and drains that the caller may see."""
+        return await find(self._runtime, text, self._sees)
+
     # -- drains --------------------------------------------------------------------------------------------------
 
     async def drains(self) -> tuple[Answer, ...]:
@@ -273,12 +289,33 @@ class Dashboard:
         return await self._runtime.drains.answer(name, now=utc_now(), max_age=max_age)
 
     async def drain_threads(
-        self, name: str, disposition: str | None, cursor: str | None, limit: int, *, reason: str | None = None
+        self,
+        name: str,
+        disposition: str | None,
+        cursor: str | None,
+        limit: int,
+        *,
+        reason: str | None = None,
+        target: str | None = None,
     ) -> tuple[tuple[BlockingThread, ...], str | None, int]:
-        """A page of a drain's threads, oldest first: items, next cursor, total."""
+        """A page of a drain's threads, oldest first: items, next cursor, total. ``target``: its key."""
         return await self._runtime.drains.threads(
-            name, disposition=disposition, reason=reason, cursor=cursor, limit=limit, now=utc_now()
+            name, disposition=disposition, reason=reason, target=target, cursor=cursor, limit=limit, now=utc_now()
         )
+
+    async def trends(self) -> tuple[Trend, ...]:
+        """How the drains went that the caller may see."""
+        return tuple(each for each in await self._runtime.drains.trends(now=utc_now()) if self._sees(each.deployment))
+
+    async def past_answers(
+        self, name: str, before: int | None, limit: int
+    ) -> tuple[tuple[StoredAnswer, ...], int | None]:
+        """A page of the stored answers of a drain, newest first, and where the next one begins."""
+        return await self._runtime.drains.past_answers(name, before=before, limit=limit)
+
+    async def past_answer(self, name: str, *, at: datetime | None = None, number: int | None = None) -> HeldAnswer:
+        """What a drain said at a time, or one stored answer by its number."""
+        return await self._runtime.drains.past_answer(name, at=at, number=number)
 
     async def history(self, name: str, since: datetime | None = None, until: datetime | None = None) -> BurnDown:
         """How a drain went between two times; by default the last seven days."""

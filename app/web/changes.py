@@ -1,6 +1,6 @@
 """The pages that change something, and the audit. A form that cannot be taken is shown again as it was typed."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
@@ -10,17 +10,29 @@ from pydantic import ValidationError
 from app.auth.callers import by_of
 from app.auth.same_origin import require_same_origin
 from app.clock import utc_now
+from app.drains.answers import Answer
 from app.drains.bodies import AcknowledgementBody, AttestationBody, WaiverBody
-from app.drains.register import By, Register
+from app.drains.register import By, Register, digest_of
 from app.drains.statements import Statements
 from app.errors import BadRequest, Conflict, DrainboardError
 from app.settings import DrainSettings
 from app.web import paths
 from app.web.contexts import ActivityPage, DrainFormPage, Suggestions, suggestions
 from app.web.dashboard import Dashboard
-from app.web.forms import DRAIN_PLACES, GENERAL, Form, complaints, drain_of, form_of, read_form, time_of
+from app.web.filters import ThreadQuery
+from app.web.forms import (
+    DRAIN_PLACES,
+    GENERAL,
+    Form,
+    complaints,
+    differences,
+    drain_of,
+    form_of,
+    read_form,
+    time_of,
+)
 from app.web.render import Pages
-from app.web.routes import Data, show_drain
+from app.web.routes import Data, show_deployment, show_drain
 
 ENTRIES = 50
 
@@ -61,12 +73,12 @@ async def new_drain(request: Request, data: Data, deployment: str = "", node: st
     known = [each.name for each in await data.deployments()]
     chosen = deployment if deployment in known else next(iter(known), "")
     blank = Form({"deployment": (chosen,), "remove_nodes": (node,)})
-    return await _form_page(request, data, blank, name=None)
+    return await _form_page(request, data, blank)
 
 
 @router.post("/drains/new")
 async def create_drain(request: Request, data: Data, drains: Drains, form: Sent, by: Who) -> Response:
-    return await _take(request, data, form, drains.create, by, name=None)
+    return await _take(request, data, form, drains.create, by, drains=drains)
 
 
 @router.get("/drains/{name}/edit")
@@ -74,14 +86,18 @@ async def edit_drain(request: Request, name: str, data: Data, drains: Drains, by
     detail = await drains.detail(name, now=by.now)
     if detail.managed_by_file:
         raise drains.managed(name)
-    return await _form_page(request, data, form_of(detail.settings), name=name)
+    return await _form_page(request, data, form_of(detail.settings), name=name, seen=digest_of(detail.settings))
 
 
 @router.post("/drains/{name}/edit")
 async def replace_drain(request: Request, *, name: str, data: Data, drains: Drains, form: Sent, by: Who) -> Response:
     before = (await drains.detail(name, now=by.now)).settings
     kept = {"name": (name,), "deployment": (before.deployment,)}
-    return await _take(request, data, Form({**form.typed, **kept}), drains.replace, by, name=name)
+
+    async def write(drain: DrainSettings, by: By) -> None:
+        await drains.replace(drain, by, seen=form.one("seen") or None)
+
+    return await _take(request, data, Form({**form.typed, **kept}), write, by, drains=drains, before=before)
 
 
 @router.post("/drains/{name}/close")
@@ -97,11 +113,18 @@ async def _take(
     write: Callable[[DrainSettings, By], Awaitable[Any]],
     by: By,
     *,
-    name: str | None,
+    drains: Register,
+    before: DrainSettings | None = None,
 ) -> Response:
-    """Write a drain, or show the form again with what is wrong."""
+    """Write a drain, or show the form again: with what is wrong, or with what the drain would say. ``before``: what is stored
+    of a drain that is changed."""
+    name, seen, differs = None if before is None else before.name, form.one("seen"), {}
+    drain = None
     try:
         drain = DrainSettings.model_validate(drain_of(form))
+        if form.has("do", "preview"):
+            found = await drains.preview(drain, by)
+            return await _form_page(request, data, form, name=name, seen=seen, preview=found)
         await write(drain, by)
     except ValidationError as error:
         wrong, status = complaints(error, DRAIN_PLACES), 422
@@ -110,17 +133,36 @@ async def _take(
             raise
         place = "name" if error.code in ("drain_exists", "name_taken") else GENERAL
         wrong, status = {place: error.message}, error.status
+        if error.code == "changed_meanwhile" and before is not None and drain is not None:
+            seen, differs = digest_of(before), differences(before, drain)
     else:
         return RedirectResponse(paths.drain_path(drain.name), 303)
-    return await _form_page(request, data, form.with_wrong(wrong), name=name, status=status)
+    again = form.with_wrong(wrong)
+    return await _form_page(request, data, again, name=name, seen=seen, differs=differs, status=status)
 
 
 async def _form_page(
-    request: Request, data: Dashboard, form: Form, *, name: str | None, status: int = 200
+    request: Request,
+    data: Dashboard,
+    form: Form,
+    *,
+    name: str | None = None,
+    seen: str = "",
+    differs: Mapping[str, str] | None = None,
+    preview: Answer | None = None,
+    status: int = 200,
 ) -> HTMLResponse:
     deployments = await data.deployments()
     known: Suggestions = suggestions(deployments, form.one("deployment"))
-    page = DrainFormPage(form=form, name=name, deployments=tuple(each.name for each in deployments), known=known)
+    page = DrainFormPage(
+        form=form,
+        name=name,
+        deployments=tuple(each.name for each in deployments),
+        known=known,
+        seen=seen,
+        differs=differs or {},
+        preview=preview,
+    )
     return _pages(request).respond(request, page, status=status)
 
 
@@ -174,14 +216,19 @@ async def end_attestation(name: str, said: str, people: People, by: Who) -> Redi
 
 
 @router.post("/deployments/{name}/acknowledgements")
-async def acknowledge_deployment(name: str, people: People, form: Sent, by: Who) -> RedirectResponse:
+async def acknowledge_deployment(
+    request: Request, *, name: str, data: Data, people: People, form: Sent, by: Who
+) -> Response:
     try:
         body = AcknowledgementBody.model_validate(_owned(form) | {"codes": form.lines("codes")})
+        await people.acknowledge_deployment(name, [], body.codes, body.owned, by)
     except ValidationError as error:
-        key, message = next(iter(complaints(error, {}).items()))
-        raise BadRequest(f"{key}: {message}") from None
-    await people.acknowledge_deployment(name, [], body.codes, body.owned, by)
-    return RedirectResponse(paths.deployment_path(name), 303)
+        wrong, status = complaints(error, {GENERAL: "codes"}), 422
+    except (BadRequest, Conflict) as error:
+        wrong, status = {_place(error): error.message}, error.status
+    else:
+        return RedirectResponse(paths.deployment_path(name), 303)
+    return await show_deployment(request, name, data, ThreadQuery({}), say=form.with_wrong(wrong), status=status)
 
 
 @router.post("/deployments/{name}/acknowledgements/{said}/end")

@@ -12,6 +12,8 @@ from typing import ClassVar
 
 from app.drains.answers import Answer, BlockingThread, Verdict
 from app.drains.register import DrainDetail
+from app.inventory.evaluations import HeldAnswer
+from app.inventory.finding import Found, Hit
 from app.inventory.views import (
     Activity,
     Alarm,
@@ -22,6 +24,7 @@ from app.inventory.views import (
     Inventory,
     NodeEntry,
     NodeTraces,
+    PollSummary,
     SourceStatus,
     ThreadPage,
     Token,
@@ -33,7 +36,10 @@ from app.web.deploys import Said
 from app.web.filters import Chip, Facet, ThreadQuery
 from app.web.forms import Form
 from app.web.graph_picture import GraphPicture, NodeTotals
+from app.web.left import LeftTarget
+from app.web.past import PastAnswer, PastDetail
 from app.web.timeline import Moment
+from app.web.trend_picture import TrendPicture
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,7 @@ class OverviewPage:
     template: ClassVar[str] = "overview.html"
     alarms: tuple[Alarm, ...]
     drains: tuple[Answer, ...]
+    trends: Mapping[str, TrendPicture]
     deployments: tuple[DeploymentStatus, ...]
 
 
@@ -80,7 +87,8 @@ class TracedNode:
 
 @dataclass(frozen=True, slots=True)
 class DeploymentPage:
-    """The inventory of one deployment. ``nodes`` and ``pictures`` are empty when no graph was ever seen."""
+    """The inventory of one deployment. ``nodes`` and ``pictures`` are empty when no graph was ever seen. ``say``: what was
+    typed to acknowledge something, when it could not be taken."""
 
     template: ClassVar[str] = "deployment.html"
     deployment: DeploymentStatus
@@ -93,6 +101,7 @@ class DeploymentPage:
     fields: tuple[Facet, ...]
     chips: tuple[Chip, ...]
     deploys: tuple[Deploy, ...]
+    say: Form
     traces: tuple[TracedNode, ...] = ()
     quiet: tuple[TracedNode, ...] = ()
 
@@ -145,6 +154,7 @@ class DrainsPage:
 
     template: ClassVar[str] = "drains.html"
     drains: tuple[Answer, ...]
+    trends: Mapping[str, TrendPicture]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,20 +178,12 @@ class DispositionGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class PastAnswer:
-    """What a drain answered before: its first reason, or the headline when there was none."""
-
-    at: datetime
-    verdict: Verdict
-    sentence: str
-
-
-@dataclass(frozen=True, slots=True)
 class DrainPage:
-    """One drain. ``threads`` have the disposition or count for the reason; with neither they are those that block.
+    """One drain. ``threads`` have the disposition (for the target, by its key) or count for the reason; without they are those
+    that block.
 
     ``assistants``: the names that are known, by id. ``past``: newest first. ``say`` and ``attest``: what was typed into
-    the forms, when it could not be taken.
+    the forms, when it could not be taken. ``poll``: the one that runs now.
     """
 
     template: ClassVar[str] = "drain.html"
@@ -192,14 +194,45 @@ class DrainPage:
     next_cursor: str | None
     cursor: str | None
     disposition: str | None
+    target: str | None
     reason: str | None
+    left: tuple[LeftTarget, ...]
     assistants: Mapping[str, str]
     past: tuple[PastAnswer, ...]
     say: Form
     attest: Form
+    poll: PollSummary | None
     burndown: BurnPicture | None = None
     traces: tuple[TracedNode, ...] = ()
     entries: tuple[NodeEntry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AnswersPage:
+    """What a drain said before, newest first. ``older``: where the next page begins; ``at``: a time that was asked for and is
+    none."""
+
+    template: ClassVar[str] = "answers.html"
+    drain: str
+    items: tuple[PastAnswer, ...]
+    older: int | None
+    before: int | None
+    at: Form
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPage:
+    """One answer of the past. ``held``: how long it held, and what came before and after it; ``criteria_today``: the
+    version of the criteria that count now."""
+
+    template: ClassVar[str] = "answer.html"
+    drain: str
+    deployment: str
+    held: HeldAnswer
+    past: PastDetail
+    left: tuple[LeftTarget, ...]
+    groups: tuple[DispositionGroup, ...]
+    criteria_today: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,13 +246,28 @@ class Suggestions:
 
 @dataclass(frozen=True, slots=True)
 class DrainFormPage:
-    """The form of a drain. ``name``: the drain that is changed; None: a new one."""
+    """The form of a drain. ``name``: the drain that is changed; None: a new one. ``seen``: the digest of what is stored of it;
+    ``differs``: where that is not what was typed, when somebody was faster; ``preview``: what the drain would say now."""
 
     template: ClassVar[str] = "drain_form.html"
     form: Form
     name: str | None
     deployments: tuple[str, ...]
     known: Suggestions
+    seen: str
+    differs: Mapping[str, str]
+    preview: Answer | None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPage:
+    """What a search found. ``groups``: the hits by kind, each with its page; ``ask``: by deployment, where its server can be
+    asked for the thread whose id was typed and that nobody has seen."""
+
+    template: ClassVar[str] = "search.html"
+    found: Found
+    groups: Mapping[str, tuple[tuple[Hit, str], ...]]
+    ask: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +324,10 @@ Page = (
     | EvidencePage
     | DrainsPage
     | DrainPage
+    | AnswersPage
+    | AnswerPage
     | DrainFormPage
+    | SearchPage
     | ActivityPage
     | SignInPage
     | SettingsPage
@@ -304,11 +355,6 @@ def disposition_groups(counts: Mapping[str, int]) -> tuple[DispositionGroup, ...
         )
         groups.append(DispositionGroup(group, words.GROUP_TITLES[group], sum(line.count for line in lines), lines))
     return tuple(groups)
-
-
-def past_answers(evaluations: Iterable[Mapping[str, object]]) -> tuple[PastAnswer, ...]:
-    """Stored answers in short. One of an older version that lacks a part is left out."""
-    return tuple(found for each in evaluations if (found := _past_answer(each)))
 
 
 def assistant_names(answer: Answer) -> dict[str, str]:
@@ -379,18 +425,8 @@ def _strip(days: Iterable[int]) -> str:
 
 
 def silent_source(sources: Iterable[SourceStatus]) -> SourceStatus | None:
-    """The source of threads, when it fails: then nothing on the page is newer than its ``as_of``."""
-    return next((each for each in sources if each.name == "threads" and each.status == "failed"), None)
-
-
-def _past_answer(evaluation: Mapping[str, object]) -> PastAnswer | None:
-    at, reasons = evaluation.get("evaluated_at"), evaluation.get("reasons")
-    first = reasons[0] if isinstance(reasons, list) and reasons else {}
-    sentence = (first.get("sentence") if isinstance(first, Mapping) else None) or evaluation.get("headline")
-    try:
-        return PastAnswer(datetime.fromisoformat(str(at)), Verdict(str(evaluation.get("verdict"))), str(sentence))
-    except ValueError:
-        return None
+    """The source of threads, when it fails or nobody asks it: then nothing on the page is newer than its ``as_of``."""
+    return next((each for each in sources if each.name == "threads" and each.status in ("failed", "stale")), None)
 
 
 def _is_known(disposition: str) -> bool:

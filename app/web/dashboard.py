@@ -1,10 +1,14 @@
 """What the pages ask for: one question, one method. Methods raise ``app.errors.NotFound`` and ``BadRequest``."""
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Protocol
 
 from app.drains.answers import Answer, BlockingThread
 from app.drains.burndown import BurnDown
+from app.drains.trends import Trend
+from app.inventory.evaluations import HeldAnswer, StoredAnswer
+from app.inventory.finding import Found
 from app.inventory.views import (
     Alarm,
     DeploymentStatus,
@@ -76,12 +80,33 @@ class Dashboard(Protocol):
         ...
 
     async def drain_threads(
-        self, name: str, disposition: str | None, cursor: str | None, limit: int, *, reason: str | None = None
+        self,
+        name: str,
+        disposition: str | None,
+        cursor: str | None,
+        limit: int,
+        *,
+        reason: str | None = None,
+        target: str | None = None,
     ) -> tuple[tuple[BlockingThread, ...], str | None, int]:
         """A page of a drain's threads, oldest first: items, next cursor, total.
 
-        Those with the disposition, or those that the reason counts; with neither, all that block.
+        Those with the disposition (for one target, by its key), or those that the reason counts; with neither, all that block.
         """
+        ...
+
+    async def trends(self) -> tuple[Trend, ...]:
+        """How each drain went since it began to observe, of the last two weeks."""
+        ...
+
+    async def past_answers(
+        self, name: str, before: int | None, limit: int
+    ) -> tuple[tuple[StoredAnswer, ...], int | None]:
+        """A page of the stored answers of a drain, newest first, and where the next one begins."""
+        ...
+
+    async def past_answer(self, name: str, *, at: datetime | None = None, number: int | None = None) -> HeldAnswer:
+        """What a drain said at a time, or one stored answer by its number."""
         ...
 
     async def evaluations(self, name: str) -> Sequence[Mapping[str, object]]:
@@ -94,6 +119,14 @@ class Dashboard(Protocol):
 
     async def alarms(self) -> tuple[Alarm, ...]:
         """The open alarms of all deployments."""
+        ...
+
+    async def find(self, text: str) -> Found:
+        """What the text names, or begins like, in all deployments and drains."""
+        ...
+
+    async def running_poll(self, name: str) -> PollSummary | None:
+        """The poll of a deployment that runs now."""
         ...
 
     async def start_poll(self, name: str, full: bool) -> PollSummary:

@@ -76,6 +76,15 @@ def time_of(typed: str) -> str | None:
     return f"{found}Z" if found and found[-1] not in "Zz" and "+" not in found else found or None
 
 
+def read_time(typed: str) -> datetime | None:
+    """The same as a value; None when it is none, or names a moment that cannot be."""
+    try:
+        found = datetime.fromisoformat(time_of(typed) or "")
+        return found.astimezone(UTC) if found.tzinfo else None
+    except (ValueError, OverflowError):
+        return None
+
+
 def complaints(error: ValidationError, places: Mapping[str, str]) -> dict[str, str]:
     """What is wrong, by field of the form. ``places``: where a key's complaints stand when not at a field of its name."""
     wrong: dict[str, str] = {}
@@ -181,6 +190,12 @@ def form_of(drain: DrainSettings) -> Form:
 def _number(typed: str) -> int | str:
     """A number, or what else was typed, to be complained about."""
     return int(typed) if typed.isascii() and typed.isdigit() and len(typed) < 19 else typed
+
+
+def differences(stored: DrainSettings, typed: DrainSettings) -> dict[str, str]:
+    """What is stored, as the form writes it, of the fields in which something else was typed."""
+    mine, theirs = form_of(typed).typed, form_of(stored).typed
+    return {key: ", ".join(theirs[key]) or "nothing" for key in theirs if theirs[key] != mine[key]}
 
 
 def _local(when: datetime | None) -> str:

@@ -29,6 +29,7 @@ MARK_ICON = 14.0
 MARK_GAP = 12.0
 THOUSANDS_FROM = 10_000
 BOLDEST = 4
+LARGE_FROM = 40
 BACK = 5.0  # how far the two lines of a pair of nodes that lead to each other keep apart
 
 Href = Callable[[str, str | None], str]
@@ -110,6 +111,23 @@ class GraphPicture:
         """The marks that are on it, for the legend."""
         found = {mark.kind for each in (*self.nodes, *self.frames) for mark in each.marks}
         return tuple(kind for kind in (*MARKS, OTHER) if kind in found)
+
+    @property
+    def ways(self) -> tuple[tuple[bool, str], ...]:
+        """All lines as one path for each kind: conditional or not."""
+        kinds = (False, True)
+        paths = {kind: "".join(line.path for line in self.lines if line.conditional is kind) for kind in kinds}
+        return tuple((kind, path) for kind, path in paths.items() if path)
+
+    @property
+    def heads(self) -> str:
+        """All arrow heads as one path."""
+        return "".join(line.head for line in self.lines)
+
+    @property
+    def is_large(self) -> bool:
+        """Too large to be read at its own size: then it is shown as a whole, and what holds threads is named below."""
+        return self.node_count > LARGE_FROM
 
     @property
     def node_count(self) -> int:
@@ -390,6 +408,8 @@ def _curve(points: list[Point]) -> str:
     path = [f"M{x:.1f} {y:.1f}"]
     for next_x, next_y in rest:
         if abs(next_y - y) < 0.5:
+            if path[-1].startswith("L"):
+                path.pop()  # straight on
             path.append(f"L{next_x:.1f} {next_y:.1f}")
         else:
             half = (x + next_x) / 2

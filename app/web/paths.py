@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping
 from urllib.parse import quote
 
+from app.inventory.finding import Hit, HitKind
+
 API = "/api/v1"
 
 _THREADS = re.compile(rf"{API}/(?P<path>deployments/[^/?]+/threads)(?P<query>\?.*)?")
@@ -45,12 +47,55 @@ def drain_path(name: str) -> str:
     return f"/drains/{quote(name, safe='')}"
 
 
+def drain_markdown_path(name: str) -> str:
+    """The answer of a drain as Markdown, for a ticket."""
+    return f"{API}{drain_path(name)}?format=markdown"
+
+
+def drain_json_path(name: str) -> str:
+    return f"{API}{drain_path(name)}"
+
+
+def answers_path(name: str, number: int | None = None) -> str:
+    """What a drain said before: all of it, or one answer."""
+    return f"{drain_path(name)}/answers" + (f"/{number}" if number is not None else "")
+
+
+def json_path(deployment: str, thread_id: str) -> str:
+    """The evidence report of a thread as JSON."""
+    return f"{API}{thread_path(deployment, thread_id)}/evidence"
+
+
+def studio_path(url: str, thread_id: str) -> str:
+    """The thread in LangGraph Studio, which asks the server from the reader's own browser."""
+    return f"https://smith.langchain.com/studio/thread/{quote(thread_id, safe='')}?baseUrl={quote(url.rstrip('/'), safe='')}"
+
+
 def drain_threads_path(
-    name: str, disposition: str | None = None, cursor: str | None = None, reason: str | None = None
+    name: str,
+    disposition: str | None = None,
+    cursor: str | None = None,
+    reason: str | None = None,
+    target: str | None = None,
 ) -> str:
-    values = {"disposition": disposition, "reason": reason, "cursor": cursor}
+    values = {"disposition": disposition, "target": target, "reason": reason, "cursor": cursor}
     given = {key: (value,) for key, value in values.items() if value is not None}
     return drain_path(name) + (query(given) if given else "") + "#threads"
+
+
+def hit_path(hit: Hit) -> str:
+    """The page of what a search found."""
+    match hit.kind:
+        case HitKind.THREAD:
+            return thread_path(hit.deployment, hit.name)
+        case HitKind.DRAIN:
+            return drain_path(hit.name)
+        case HitKind.NODE:
+            return deployment_path(hit.deployment) + query({"pending": (hit.name,)})
+        case HitKind.FIELD:
+            return deployment_path(hit.deployment) + query({"fields": (f"{hit.name}:present",)})
+        case HitKind.DEPLOYMENT:
+            return deployment_path(hit.deployment)
 
 
 def page_path(api_path: str) -> str:

@@ -42,6 +42,8 @@ AGO_UNTIL = 14 * DAY
 LONGEST_WHOLE_ID = 18
 
 _UNIT = re.compile(r"(?<=\d) (?=(?:s|min|h|d)\b)")
+_VERBATIM = re.compile(r"(<pre\b.*?</pre>|<textarea\b.*?</textarea>)", re.DOTALL)
+_INDENT = re.compile(r"\s*\n\s*")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)")
 
 
@@ -87,8 +89,14 @@ class Pages:
         # The macros are made with the page's `now`; a block alone would skip the page's own imports.
         context["ui"] = self._environment.get_template("ui.html").make_module(context)
         if block:
-            return str(render_block(self._environment, page.template, block, context))
-        return self._environment.get_template(page.template).render(context)
+            return without_indents(str(render_block(self._environment, page.template, block, context)))
+        return without_indents(self._environment.get_template(page.template).render(context))
+
+
+def without_indents(html: str) -> str:
+    """The same page a quarter smaller. What is written as it shall be read stays."""
+    parts = _VERBATIM.split(html)
+    return "".join(part if place % 2 else _INDENT.sub("\n", part) for place, part in enumerate(parts))
 
 
 def _caller(request: Request) -> str | None:
@@ -129,6 +137,7 @@ def make_environment(templates_dir: Path = TEMPLATES, static_dir: Path = STATIC)
         condition_meaning=words.condition_meaning,
         disposition_meaning=words.disposition_meaning,
         disposition_group=words.disposition_group,
+        left_of=words.left_of,
         page_path=paths.page_path,
     )
     environment.globals.update(
@@ -139,6 +148,11 @@ def make_environment(templates_dir: Path = TEMPLATES, static_dir: Path = STATIC)
         deploy_path=paths.deploy_path,
         drain_path=paths.drain_path,
         drain_threads_path=paths.drain_threads_path,
+        drain_markdown_path=paths.drain_markdown_path,
+        drain_json_path=paths.drain_json_path,
+        answers_path=paths.answers_path,
+        json_path=paths.json_path,
+        studio_path=paths.studio_path,
         silent_source=contexts.silent_source,
         removed_label=REMOVED_LABEL,
         words=words,

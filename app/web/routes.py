@@ -2,17 +2,21 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from app.auth.callers import by_of
 from app.auth.same_origin import require_same_origin
 from app.clock import utc_now
 from app.drains.register import Register
+from app.errors import NotFound
+from app.inventory.finding import HitKind
 from app.inventory.views import DeploymentStatus, Inventory
 from app.web import contexts, deploys, paths
 from app.web.burndown_picture import draw_burndown
 from app.web.contexts import (
+    AnswerPage,
+    AnswersPage,
     DeploymentPage,
     DeployView,
     DrainPage,
@@ -20,18 +24,23 @@ from app.web.contexts import (
     EvidencePage,
     OverviewPage,
     Page,
+    SearchPage,
     ThreadsPage,
 )
 from app.web.dashboard import Dashboard, Filters
 from app.web.filters import ThreadQuery, chips, facets, field_facets, read_query
-from app.web.forms import Form
+from app.web.forms import Form, read_time
 from app.web.graph_picture import MARKS, GraphPicture, NodeTotals, draw_deployment, shares_names
+from app.web.left import what_is_left
+from app.web.past import past_answers, past_detail
 from app.web.render import Pages, is_partial
 from app.web.timeline import timeline
+from app.web.trend_picture import TrendPicture, draw_trend
 
 FIRST_THREADS = 20
 PAGE_OF_THREADS = 50
 PAST_ANSWERS = 10
+PAGE_OF_ANSWERS = 50
 LAST_DEPLOYS = 50
 LAST_ENTRIES = 10
 MAX_ID = 2**53
@@ -57,6 +66,7 @@ async def overview(request: Request, data: Data) -> HTMLResponse:
     page = OverviewPage(
         alarms=await data.alarms(),
         drains=contexts.by_urgency(await data.drains()),
+        trends=await _trends(data),
         deployments=await data.deployments(),
     )
     return _respond(request, page)
@@ -64,25 +74,33 @@ async def overview(request: Request, data: Data) -> HTMLResponse:
 
 @router.get("/deployments/{name}")
 async def deployment(request: Request, name: str, data: Data, asked: Asked) -> HTMLResponse:
-    status = await data.deployment(name)
+    return await show_deployment(request, name, data, asked)
+
+
+async def show_deployment(
+    request: Request, name: str, data: Dashboard, asked: ThreadQuery, *, say: Form | None = None, status: int = 200
+) -> HTMLResponse:
+    """The inventory of a deployment; with a form that could not be taken, as it was typed."""
+    found = await data.deployment(name)
     inventory = await data.inventory(name, asked.filters)
-    counts = await _node_totals(data, status, inventory, asked.filters)
-    traces = contexts.traced_nodes(await data.nodes(name, contexts.deployed_nodes(status)))
+    counts = await _node_totals(data, found, inventory, asked.filters)
+    traces = contexts.traced_nodes(await data.nodes(name, contexts.deployed_nodes(found)))
     page = DeploymentPage(
-        deployment=status,
+        deployment=found,
         inventory=inventory,
         threads=await data.threads(name, asked.filters, None, FIRST_THREADS, asked.sort),
-        nodes=contexts.node_counts(status, counts),
-        pictures=await _pictures(data, status, counts, asked),
+        nodes=contexts.node_counts(found, counts),
+        pictures=await _pictures(data, found, counts, asked),
         asked=asked,
         facets=facets(inventory, asked),
         fields=field_facets(inventory, asked),
         chips=chips(asked),
         deploys=(await data.deploys(name, None, LAST_DEPLOYS)).items,
+        say=say or Form(),
         traces=traces,
         quiet=tuple(each for each in traces if each.is_quiet),
     )
-    return _respond(request, page)
+    return _respond(request, page, status=status)
 
 
 @router.get("/deployments/{name}/deploys/{deploy_id}")
@@ -133,13 +151,6 @@ async def threads(request: Request, name: str, data: Data, asked: Asked) -> HTML
     return _respond(request, page)
 
 
-@router.get("/deployments/{name}/thread")
-async def find_thread(name: str, thread_id: Annotated[str, Query(alias="id", max_length=255)] = "") -> RedirectResponse:
-    """The form "open a thread by its id", without JavaScript."""
-    wanted = thread_id.strip()
-    return RedirectResponse(paths.thread_path(name, wanted) if wanted else paths.threads_path(name), 303)
-
-
 @router.get("/deployments/{name}/threads/{thread_id:path}")
 async def thread(request: Request, name: str, thread_id: str, data: Data, live: bool = False) -> HTMLResponse:
     status = await data.deployment(name)
@@ -148,13 +159,76 @@ async def thread(request: Request, name: str, thread_id: str, data: Data, live: 
         register: Register = request.app.state.register
         by = by_of(request, "browser", utc_now())
         await register.opened(name, evidence.thread_id, by, live=live, found=evidence.found)
-    page = EvidencePage(deployment=status, evidence=evidence, live=live, timeline=timeline(evidence))
+    met = (await data.deploys(name, None, LAST_DEPLOYS)).items if evidence.lineage else ()
+    page = EvidencePage(deployment=status, evidence=evidence, live=live, timeline=timeline(evidence, met))
     return _respond(request, page, status=200 if evidence.found else 404)
+
+
+@router.get("/search")
+async def search(request: Request, data: Data, q: Annotated[str, Query(max_length=2000)] = "") -> Response:
+    """What was typed into the box on every page. What must have been meant is gone to at once."""
+    found = await data.find(q)
+    if found.only is not None:
+        return RedirectResponse(paths.hit_path(found.only), 303)
+    ask = {}
+    if found.thread_id is not None and found.is_whole_id:
+        ask = {each.deployment: paths.thread_path(each.deployment, found.thread_id) for each in found.looked}
+    if not found.hits and len(ask) == 1:
+        return RedirectResponse(next(iter(ask.values())), 303)
+    groups = {
+        kind.value: tuple((hit, paths.hit_path(hit)) for hit in found.hits if hit.kind is kind) for kind in HitKind
+    }
+    return _respond(request, SearchPage(found, {kind: hits for kind, hits in groups.items() if hits}, ask))
 
 
 @router.get("/drains")
 async def drains(request: Request, data: Data) -> HTMLResponse:
-    return _respond(request, DrainsPage(contexts.by_urgency(await data.drains())))
+    return _respond(request, DrainsPage(contexts.by_urgency(await data.drains()), await _trends(data)))
+
+
+@router.get("/drains/{name}/answers")
+async def answers(
+    request: Request,
+    name: str,
+    data: Data,
+    at: Annotated[str, Query(max_length=40)] = "",
+    before: Annotated[int | None, Query(ge=1, le=MAX_ID)] = None,
+) -> Response:
+    """What a drain said before; with a time (UTC), what it said then."""
+    wrong, status = {}, 200
+    if when := read_time(at):
+        try:
+            held = await data.past_answer(name, at=when)
+            return RedirectResponse(paths.answers_path(name, held.stored.number), 303)
+        except NotFound as error:
+            wrong, status = {"at": error.message}, 404
+    elif at.strip():
+        wrong, status = {"at": "This is no time. Write it like `2026-05-12T09:30`; it is taken as UTC."}, 422
+    items, older = await data.past_answers(name, before, PAGE_OF_ANSWERS)
+    page = AnswersPage(
+        drain=name,
+        items=past_answers(items),
+        older=older,
+        before=before,
+        at=Form({"at": (at,)}, wrong),
+    )
+    return _respond(request, page, status=status)
+
+
+@router.get("/drains/{name}/answers/{number}")
+async def past(request: Request, name: str, number: Annotated[int, Path(ge=1, le=MAX_ID)], data: Data) -> HTMLResponse:
+    answer, held = await data.drain(name), await data.past_answer(name, number=number)
+    found = past_detail(held.stored)
+    page = AnswerPage(
+        drain=name,
+        deployment=answer.deployment,
+        held=held,
+        past=found,
+        left=what_is_left(found.targets, None),
+        groups=contexts.disposition_groups(found.dispositions),
+        criteria_today=answer.criteria_version,
+    )
+    return _respond(request, page)
 
 
 @router.get("/drains/{name}")
@@ -164,10 +238,11 @@ async def drain(
     name: str,
     data: Data,
     disposition: str | None = None,
+    target: str | None = None,
     reason: str | None = None,
     cursor: str | None = None,
 ) -> HTMLResponse:
-    return await show_drain(request, name, data, disposition=disposition, reason=reason, cursor=cursor)
+    return await show_drain(request, name, data, disposition=disposition, target=target, reason=reason, cursor=cursor)
 
 
 async def show_drain(
@@ -176,6 +251,7 @@ async def show_drain(
     data: Dashboard,
     *,
     disposition: str | None = None,
+    target: str | None = None,
     reason: str | None = None,
     cursor: str | None = None,
     say: Form | None = None,
@@ -186,7 +262,9 @@ async def show_drain(
     register: Register = request.app.state.register
     answer = await register.detail(name, now=utc_now())
     targets = [target.name for target in answer.targets if target.kind == "node"]
-    items, next_cursor, total = await data.drain_threads(name, disposition, cursor, PAGE_OF_THREADS, reason=reason)
+    items, next_cursor, total = await data.drain_threads(
+        name, disposition, cursor, PAGE_OF_THREADS, reason=reason, target=target
+    )
     page = DrainPage(
         answer=answer,
         groups=contexts.disposition_groups(answer.dispositions),
@@ -195,11 +273,14 @@ async def show_drain(
         next_cursor=next_cursor,
         cursor=cursor,
         disposition=disposition,
+        target=target,
         reason=reason,
+        left=what_is_left(answer.targets, name),
         assistants=contexts.assistant_names(answer),
-        past=contexts.past_answers((await data.evaluations(name))[:PAST_ANSWERS]),
+        past=past_answers((await data.past_answers(name, None, PAST_ANSWERS))[0]),
         say=say or Form(),
         attest=attest or Form(),
+        poll=await data.running_poll(answer.deployment),
         burndown=draw_burndown(await data.history(name)),
         traces=contexts.traced_nodes(
             await data.nodes(answer.deployment, targets),
@@ -213,6 +294,10 @@ async def show_drain(
 def _respond(request: Request, page: Page, *, status: int = 200) -> HTMLResponse:
     pages: Pages = request.app.state.pages
     return pages.respond(request, page, status=status)
+
+
+async def _trends(data: Dashboard) -> dict[str, TrendPicture]:
+    return {each.drain: draw_trend(each) for each in await data.trends()}
 
 
 async def _node_totals(

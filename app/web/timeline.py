@@ -1,11 +1,11 @@
 """What happened to one thread, newest first: checkpoints, deploys, and how it came to nodes and left them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from app.inventory.views import Evidence
+from app.inventory.views import Deploy, Evidence
 
 _SOURCES = {
     "input": "new input",
@@ -28,11 +28,14 @@ class Moment:
     detail: str | None = None
     head: bool = False
     off: bool = False
+    next: tuple[str, ...] | None = None
+    parent: str | None = None
 
 
-def timeline(evidence: Evidence) -> tuple[Moment, ...]:
-    """Everything in one order. Without the lineage, which only a live look has, the head stands alone."""
-    found = [*_deploys(evidence), *_departures(evidence), *_checkpoints(evidence)]
+def timeline(evidence: Evidence, deploys: Iterable[Deploy] = ()) -> tuple[Moment, ...]:
+    """Everything in one order. Without the lineage, which only a live look has, the head stands alone. ``deploys``: those of
+    the deployment, of which some came between the checkpoints."""
+    found = [*_deploys(evidence), *_between(evidence, deploys), *_departures(evidence), *_checkpoints(evidence)]
     return tuple(sorted(found, key=lambda moment: moment.at or _START, reverse=True))
 
 
@@ -48,7 +51,15 @@ def _checkpoints(evidence: Evidence) -> Iterator[Moment]:
         text = _SOURCES.get(found.source or "", "a checkpoint")
         is_head = evidence.checkpoint is not None and found.id == evidence.checkpoint.id
         yield Moment(
-            found.created_at, "checkpoint", text, id=found.id, detail=step, head=is_head, off=found.id not in ancestors
+            found.created_at,
+            "checkpoint",
+            text,
+            id=found.id,
+            detail=step,
+            head=is_head,
+            off=found.id not in ancestors,
+            next=found.next,
+            parent=found.parent_id,
         )
 
 
@@ -58,6 +69,20 @@ def _deploys(evidence: Evidence) -> Iterator[Moment]:
         revision = f"revision {after[:7]}" if after else None
         kind = "deploy" if found.get("kind", "changed") == "changed" else f"graph {found.get('kind')}"
         yield Moment(_time(found.get("at")), "deploy", kind, id=found.get("id"), detail=revision)
+
+
+def _between(evidence: Evidence, deploys: Iterable[Deploy]) -> Iterator[Moment]:
+    """Deploys of the thread's graphs since its first known checkpoint; those since its head are among the evidence."""
+    times = [found.created_at for found in evidence.lineage or () if found.created_at is not None]
+    told = {found.get("id") for found in evidence.deploys or ()}
+    graphs = {evidence.graph_id, evidence.head_graph_id}
+    for deploy in deploys:
+        changes = [change for change in deploy.changes if change.graph in graphs]
+        if changes and str(deploy.id) not in told and times and deploy.noticed_at >= min(times):
+            kind = "deploy" if changes[0].kind == "changed" else f"graph {changes[0].kind}"
+            after = changes[0].after
+            detail = f"revision {after[:7]}" if after else None
+            yield Moment(deploy.noticed_at, "deploy", kind, id=str(deploy.id), detail=detail)
 
 
 def _departures(evidence: Evidence) -> Iterator[Moment]:

@@ -1,5 +1,6 @@
 """The words of the pages: what each condition, disposition and state means, in the reader's terms."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 Group = Literal["blocking", "unknown", "clear", "excluded"]
@@ -171,6 +172,14 @@ def condition_meaning(condition: str) -> str:
 def disposition_group(disposition: str) -> Group:
     """The group of a disposition; what we do not know yet is *unknown*, never clear."""
     return next((group for group, members in DISPOSITIONS.items() if disposition in members), "unknown")
+
+
+def left_of(counts: Mapping[str, int]) -> dict[Group, int]:
+    """Threads by group."""
+    found: dict[Group, int] = dict.fromkeys(DISPOSITIONS, 0)
+    for disposition, count in counts.items():
+        found[disposition_group(disposition)] += count
+    return found
 
 
 def disposition_meaning(disposition: str) -> str:

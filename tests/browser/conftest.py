@@ -126,7 +126,7 @@ def made(demo: httpx.Client) -> str:
 
 
 @pytest.fixture(scope="package")
-def pages(ask: Ask, made: str) -> dict[str, tuple[str, int]]:
+def pages(ask: Ask, made: str, demo: httpx.Client) -> dict[str, tuple[str, int]]:
     """Every page of the demo by name: its path and its status."""
     blocking = ask("/drains/drop-await-approval/threads")["items"][0]["thread_id"]
     failed = ask("/deployments/demo/threads", condition="failed")["items"][0]["thread_id"]
@@ -145,9 +145,22 @@ def pages(ask: Ask, made: str) -> dict[str, tuple[str, int]]:
         "drained drain": ("/drains/drop-legacy-triage", 200),
         "threads of a reason": ("/drains/drop-await-approval?disposition=conflict", 200),
         "made drain": (made, 200),
+        "target of a drain": (
+            "/drains/drop-await-approval?disposition=parked_at_target&target=node:await_approval",
+            200,
+        ),
+        "answers": ("/drains/drop-await-approval/answers", 200),
+        "past answer": (
+            str(demo.get("/drains/drop-await-approval/answers?at=2100-01-01T00:00").headers["location"]),
+            200,
+        ),
+        "search": ("/search", 200),
+        "search by part": ("/search?q=approval", 200),
+        "search without a hit": ("/search?q=nothing", 200),
         "new drain": ("/drains/new", 200),
         "changed drain": (f"{made}/edit", 200),
         "activity": ("/activity", 200),
+        "settings": ("/settings", 200),
         "error": ("/no/such/page", 404),
         "refused filter": ("/deployments/demo?colour=red", 422),
     }

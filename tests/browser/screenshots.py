@@ -13,13 +13,17 @@ from tests.browser.chromium import launch
 from tests.flows.product import ROOT, Product, wait_until
 
 WIDE, NARROW = (1280, 900), (320, 640)
-README_PICTURES = {"overview": ("/", 440), "drain": ("/drains/drop-await-approval", 818)}  # path, height
+README_PICTURES = {  # path, height
+    "overview": ("/", 460),
+    "drain": ("/drains/drop-await-approval", 818),
+    "graph": ("/deployments/demo", 800),
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="./scripts/screenshots", description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=ROOT / ".drainboard" / "screenshots")
-    parser.add_argument("--readme", action="store_true", help="make the two pictures of the README instead")
+    parser.add_argument("--readme", action="store_true", help="make the three pictures of the README instead")
     parser.add_argument("--server", help="the address of a demo that runs already")
     asked = parser.parse_args()
     with sync_playwright() as playwright, contextlib.closing(launch(playwright)) as browser:
@@ -75,7 +79,15 @@ def _pages(client: httpx.Client) -> dict[str, str]:
         "drains": "/drains",
         "drain-blocked": "/drains/drop-await-approval",
         "drain-disposition": "/drains/drop-await-approval?disposition=conflict",
+        "drain-target": "/drains/drop-await-approval?disposition=holds_old_field&target=rename:customer_name->display_name",
         "drain-drained": "/drains/drop-legacy-triage",
+        "drain-answers": "/drains/drop-legacy-triage/answers",
+        "drain-answer": "/drains/drop-legacy-triage/answers?at=2100-01-01T00:00",
+        "drain-new": "/drains/new?deployment=demo&node=await_approval",
+        "search": "/search?q=approval",
+        "search-nothing": "/search?q=nothing",
+        "activity": "/activity",
+        "settings": "/settings",
         "error": "/no/such/page",
         "error-filter": "/deployments/demo?colour=red",
     }

@@ -33,7 +33,7 @@ PLACES = {
     "name": THEIRS,
     "thread_id": "10000000-0000-0000-0000-000000000001",
 }
-NUMBERS = ("poll", "deploy", "deploy_id", "waiver", "acknowledgement", "attestation", "said", "waiter")
+NUMBERS = ("poll", "deploy", "deploy_id", "waiver", "acknowledgement", "attestation", "said", "waiter", "number")
 
 
 @dataclass
@@ -153,6 +153,32 @@ async def test_who_sees_one_deployment_gets_nothing_of_another(place: Enter) -> 
                     name for name in names if name in re.sub(r"with the name \S+", "", answer.text.replace(path, ""))
                 ]
                 assert not told, (who, method, path)
+
+
+@pytest.mark.parametrize("text", ["their", "drain", "agent", "1000", PLACES["thread_id"], "0123abcd", "nothing at all"])
+async def test_the_search_looks_only_where_one_may_see(place: Enter, text: str) -> None:
+    async with place() as it:
+        for name in (MINE, THEIRS):
+            await it.app.state.runtime.poll(name, full=True)
+        for path in ("/api/v1/search", "/search"):
+            answer = await it.ask("viewer of mine", "GET", path, params={"q": text})
+            assert answer.status_code in (200, 303)
+            told = answer.text.replace(text, "") + answer.headers.get("location", "")
+            assert THEIRS not in told, path
+            assert "their-drain" not in told, path
+        everything = (await it.ask("viewer", "GET", "/api/v1/search", params={"q": text})).json()
+        assert {each["deployment"] for each in everything["looked"]} == {MINE, THEIRS}
+        if text == "their":
+            assert [each["name"] for each in everything["hits"]] == ["their-drain", THEIRS]
+
+
+async def test_a_preview_needs_the_right_to_make_the_drain(place: Enter) -> None:
+    typed = {"name": "thought", "graph": "agent", "remove_nodes": "old", "do": "preview"}
+    async with place() as it:
+        await it.app.state.runtime.poll(THEIRS, full=True)
+        for who, expected in (("operator of mine", 404), ("viewer", 403), ("operator", 200)):
+            answer = await it.ask(who, "POST", "/drains/new", data=typed | {"deployment": THEIRS})
+            assert answer.status_code == expected, (who, answer.text)
 
 
 async def test_a_viewer_changes_nothing(place: Enter) -> None:

@@ -228,7 +228,7 @@ async def _ask_for_all(address: str, asked: Everything, server: SituationsServer
 
 def _paths(threads: list[str]) -> Iterator[str]:
     api, page = f"/api/v1/deployments/{DEPLOYMENT}", f"/deployments/{DEPLOYMENT}"
-    yield from ("/", "/drains", page, f"{page}/threads", f"{page}/threads?sort=thread_id", f"{page}/thread?id=x")
+    yield from ("/", "/drains", page, f"{page}/threads", f"{page}/threads?sort=thread_id", "/search?q=x")
     yield from ("/healthz", "/readyz", "/metrics", "/api/v1/openapi.json", "/api/v1/deployments", "/api/v1/drains")
     yield from (api, f"{api}/inventory", f"{api}/threads?limit=500", f"{api}/threads?limit=5&sort=created_at")
     yield from (f"{api}/inventory?condition=parked&pending=await_approval", f"{page}?fields=customer_name:present")

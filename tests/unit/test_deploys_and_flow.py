@@ -61,6 +61,19 @@ class Stored:
             found, _ = await deploys.list_deploy_threads(connection, self.deployment_id, deploy_id, **options)
         return [(each.thread_id, each.fate) for each in found]
 
+    async def pages(self, deploy_id: int, *, limit: int) -> list[str]:
+        """The ids of all pages, one after the other."""
+        seen: list[str] = []
+        cursor = None
+        while True:
+            async with self.database.read() as connection:
+                page, cursor = await deploys.list_deploy_threads(
+                    connection, self.deployment_id, deploy_id, fate=None, cursor=cursor, limit=limit
+                )
+            seen += [each.thread_id for each in page]
+            if cursor is None:
+                return seen
+
 
 @pytest.fixture
 async def stored(database: Database) -> Stored:
@@ -103,7 +116,9 @@ async def test_a_deploy_names_who_waited_and_tells_what_became_of_each(stored: S
         await writes.mark_gone(connection, stored.deployment_id, [uuid_of(8)], poll_id=stored.poll_id, now=LATER + HOUR)
     deploy = await stored.deploy(deploy_id)
     expected = ["stranded", "lost", "completed", "taken_over", "unexplained", "waiting", "unreadable", "gone"]
-    assert await stored.threads(deploy_id) == [(uuid_of(n), fate) for n, fate in enumerate(expected, 1)]
+    lines = sorted(enumerate(expected, 1), key=lambda line: deploys.FATES.index(line[1]))
+    assert await stored.threads(deploy_id) == [(uuid_of(n), fate) for n, fate in lines], "the worst first"
+    assert await stored.pages(deploy_id, limit=3) == [uuid_of(n) for n, _ in lines]
     assert (deploy.threads, deploy.latest) == (8, True)
     assert deploy.fates == {fate: int(fate in expected) for fate in deploys.FATES}
     assert await stored.threads(deploy_id, fate="lost") == [(uuid_of(2), "lost")]
@@ -116,16 +131,9 @@ async def test_a_deploy_names_who_waited_and_tells_what_became_of_each(stored: S
 async def test_the_threads_of_a_deploy_are_paged_by_key(stored: Stored) -> None:
     await stored.keep(*(waits(number) for number in range(1, 8)))
     deploy_id = await stored.look(Drawn(topology("intake")), at=LATER)
-    seen, cursor = [], None
-    while True:
-        async with stored.database.read() as connection:
-            page, cursor = await deploys.list_deploy_threads(
-                connection, stored.deployment_id, deploy_id or 0, fate=None, cursor=cursor, limit=3
-            )
-        seen += [each.thread_id for each in page]
-        if cursor is None:
-            break
-    assert seen == [uuid_of(number) for number in range(1, 8)]
+    assert await stored.pages(deploy_id or 0, limit=3) == [uuid_of(number) for number in range(1, 8)]
+    with pytest.raises(BadRequest, match="cursor"):
+        await stored.threads(deploy_id or 0, cursor="x")
     with pytest.raises(BadRequest, match="no fate"):
         await stored.threads(deploy_id or 0, fate="eaten")
 

@@ -116,6 +116,18 @@ def test_what_is_lost_has_its_own_reason(what: str) -> None:
     assert codes(found) == expected
 
 
+def test_entries_from_before_the_first_look_are_not_said_to_go_on() -> None:
+    """Somebody answered a waiting thread since, which is explained; what nobody saw is older."""
+    seen = Entries(3, 1, 2, 0, 0, NOW - MINUTE, NOW - 2 * HOUR)
+    before = next(quiet(entries=seen, looked_since=NOW - HOUR).reasons(NOW))
+    assert (before.code, before.verdict, before.count) == ("node_still_entered", Verdict.BLOCKED, 2)
+    assert "the last one 2 h ago, all before the threads were first looked at" in before.sentence
+    assert "Something still sends work there" not in before.sentence
+    for looked_since in (NOW - 3 * HOUR, None):
+        sentence = next(quiet(entries=seen, looked_since=looked_since).reasons(NOW)).sentence
+        assert "Something still sends work there" in sentence
+
+
 def test_every_reason_reads_as_a_sentence() -> None:
     for found, _ in LOSSES.values():
         for reason in found.reasons(NOW):

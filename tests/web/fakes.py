@@ -20,10 +20,14 @@ from app.drains.answers import (
     Verdict,
 )
 from app.drains.burndown import BurnDown, BurnPoint, DeployMark, FlowCount, Gap
+from app.drains.jsonable import to_jsonable
 from app.drains.register import By, DrainDetail
 from app.drains.statements import Owned
+from app.drains.trends import Trend
 from app.errors import BadRequest, Conflict, DrainboardError, NotFound
 from app.facts.types import Kind, Reading, VersionReading
+from app.inventory.evaluations import HeldAnswer, StoredAnswer
+from app.inventory.finding import Found, Hit, HitKind, Looked
 from app.inventory.views import (
     Activity,
     Alarm,
@@ -338,9 +342,9 @@ def blocked() -> Answer:
             "waived": 2,
         },
         targets=(
-            TargetAnswer("node", "await_approval", deployed=True, blocking=12),
+            TargetAnswer("node", "await_approval", True, 12, {"parked_at_target": 9, "stranded": 3}),
             TargetAnswer("node", HOSTILE_NODE, deployed=False, blocking=0),
-            TargetAnswer("rename", "customer_name->display_name", deployed=None, blocking=14),
+            TargetAnswer("rename", "customer_name->display_name", None, 14, {"holds_old_field": 14}),
             TargetAnswer("version", "state_version", deployed=None, blocking=0),
         ),
         oldest=OldestBlocker(thread_id(4), "parked_at_target", datetime(2026, 5, 3, 9, 12, tzinfo=UTC)),
@@ -435,19 +439,25 @@ def evidence(item_id: str, **override: object) -> Evidence:
     return replace(base, **override)  # type: ignore[arg-type]
 
 
-def _stored(hours: int, verdict: str, sentence: str | None) -> dict[str, object]:
+def _stored(hours: int, verdict: str, sentence: str | None) -> StoredAnswer:
     reasons = [{"code": "some_code", "sentence": sentence}] if sentence else []
-    at = before(hours=hours).isoformat().replace("+00:00", "Z")
-    return {"evaluated_at": at, "verdict": verdict, "reasons": reasons, "headline": "Nothing needs `await_approval`."}
+    said = {"verdict": verdict, "reasons": reasons, "headline": "Nothing needs `await_approval`."}
+    return StoredAnswer(1000 - hours, before(hours=hours), verdict, 3, said)
 
 
-PAST = (
-    _stored(1, "blocked", "12 threads still wait at `await_approval`."),
-    _stored(3, "unknown", f"1 thread at `{HOSTILE_NODE.replace('`', '')}` was not read."),
-    {"evaluated_at": "once", "verdict": "of an older version"},
-    _stored(30, "drained", None),
-    *(_stored(40 + n, "blocked", f"{n} threads waited.") for n in range(20)),
-)
+def _whole() -> StoredAnswer:
+    found = to_jsonable(blocked())
+    return StoredAnswer(999, before(hours=1), "blocked", 2, found)
+
+
+def past() -> tuple[StoredAnswer, ...]:
+    return (
+        _whole(),
+        _stored(3, "unknown", f"1 thread at `{HOSTILE_NODE.replace('`', '')}` was not read."),
+        _stored(4, "of an older version", None),
+        _stored(30, "drained", None),
+        *(_stored(40 + n, "blocked", f"{n} threads waited.") for n in range(20)),
+    )
 
 
 def missing(item_id: str) -> Evidence:
@@ -506,7 +516,7 @@ class FakeDashboard:
     answers: tuple[Answer, ...] = ()
     open_alarms: tuple[Alarm, ...] = ()
     threads_of: tuple[ThreadItem, ...] = ()
-    past: tuple[Mapping[str, object], ...] = ()
+    past: tuple[StoredAnswer, ...] = ()
     traced: tuple[NodeTraces, ...] = ()
     entered: tuple[NodeEntry, ...] = ()
     polls_started: list[tuple[str, bool]] = field(default_factory=list)
@@ -592,7 +602,14 @@ class FakeDashboard:
         raise NotFound(f"There is no drain `{name}`.")
 
     async def drain_threads(
-        self, name: str, disposition: str | None, cursor: str | None, limit: int, *, reason: str | None = None
+        self,
+        name: str,
+        disposition: str | None,
+        cursor: str | None,
+        limit: int,
+        *,
+        reason: str | None = None,
+        target: str | None = None,
     ) -> tuple[tuple[BlockingThread, ...], str | None, int]:
         if (await self.drain(name)).verdict is not Verdict.BLOCKED:
             return (), None, 0
@@ -629,12 +646,47 @@ class FakeDashboard:
         start = before(hours=168)
         return BurnDown(found.drain, start, NOW, points if found.population.as_of else (), flow, gaps, deploys)
 
-    async def evaluations(self, name: str) -> list[Mapping[str, object]]:
+    async def trends(self) -> tuple[Trend, ...]:
+        return tuple(
+            Trend(each.drain, each.deployment, before(days=17), timedelta(days=14), (None, 60, 41, *range(40, 27, -1)))
+            for each in self.answers[:2]
+        )
+
+    async def past_answers(
+        self, name: str, before: int | None, limit: int
+    ) -> tuple[tuple[StoredAnswer, ...], int | None]:
         await self.drain(name)
-        return list(self.past)
+        found = [each for each in self.past if before is None or each.number < before]
+        return tuple(found[:limit]), found[limit - 1].number if len(found) > limit else None
+
+    async def past_answer(self, name: str, *, at: datetime | None = None, number: int | None = None) -> HeldAnswer:
+        await self.drain(name)
+        for place, each in enumerate(self.past):
+            if number in (None, each.number) and (at is None or each.at <= at):
+                later = self.past[place - 1] if place else None
+                earlier = self.past[place + 1].number if place + 1 < len(self.past) else None
+                return HeldAnswer(each, later.at if later else None, earlier, later.number if later else None)
+        raise NotFound("It had not answered yet.")
 
     async def alarms(self) -> tuple[Alarm, ...]:
         return self.open_alarms
+
+    async def find(self, text: str) -> Found:
+        looked = tuple(Looked(each.name, each.as_of, each.total if each.as_of else None) for each in self.known)
+        threads = [item.thread_id for item in self.threads_of if text and item.thread_id.startswith(text)]
+        hits = [Hit(HitKind.THREAD, each, "support-prod", each == text, ("parked",)) for each in threads[:20]]
+        if text == "await_approval":
+            hits += [
+                Hit(HitKind.DRAIN, "drop-await-approval", "support-prod", False, (text, HOSTILE_NODE)),
+                Hit(HitKind.NODE, text, "support-prod", True, ("support",), deployed=False),
+                Hit(HitKind.FIELD, text, "support-stage", True, ("support", "<i>odd</i>"), deployed=True),
+                Hit(HitKind.DEPLOYMENT, text, text, False),
+            ]
+        cut = (HitKind.THREAD,) if len(threads) > 20 else ()
+        return Found(text, text or None, len(text) == 36, tuple(hits), cut, looked)
+
+    async def running_poll(self, name: str) -> PollSummary | None:
+        return next((each.current_poll for each in self.known if each.name == name), None)
 
     async def start_poll(self, name: str, full: bool) -> PollSummary:
         await self.deployment(name)
@@ -688,8 +740,12 @@ class FakeRegister:
     async def create(self, drain: DrainSettings, by: By) -> None:
         await self._write("created", drain)
 
-    async def replace(self, drain: DrainSettings, by: By) -> None:
+    async def replace(self, drain: DrainSettings, by: By, *, seen: str | None = None) -> None:
         await self._write("replaced", drain)
+
+    async def preview(self, drain: DrainSettings, by: By) -> Answer:
+        await self._write("previewed", drain)
+        return replace(blocked(), drain=drain.name)
 
     async def close(self, name: str, by: By) -> None:
         await self._write("closed", name)
@@ -763,7 +819,7 @@ def full_dashboard() -> FakeDashboard:
         answers=(drained(), unknown(), blocked()),
         open_alarms=ALARMS,
         threads_of=sixty_threads(),
-        past=PAST,
+        past=past(),
         entered=(
             NodeEntry("await_approval", before(hours=2), "success", ENTERED, "https://smith.example/r/9"),
             NodeEntry("await_approval", before(hours=3), "error", None, None),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from urllib.parse import urlencode
 
@@ -152,6 +153,35 @@ def test_a_drain_is_changed_in_the_form_that_shows_it(web: TestClient) -> None:
     assert (what, drain.name, drain.deployment) == ("replaced", "drop-await-approval", "support-prod")
 
 
+def test_a_preview_says_what_the_drain_would_and_writes_nothing(web: TestClient) -> None:
+    answer = send(web, "/drains/new", TYPED | {"do": "preview"})
+    assert answer.status_code == 200
+    ((what, drain),) = register(web).written
+    assert isinstance(drain, DrainSettings)
+    assert (what, drain.remove_nodes) == ("previewed", ("await_approval", "nested/sub_wait"))
+    text = Document(answer.text).text
+    assert "It would say: blocked" in text
+    assert "Nothing is saved yet." in text
+    assert 'value="export queues"' in answer.text
+    wrong_one = send(web, "/drains/new", TYPED | {"do": "preview", "soak_sweeps": "many"})
+    assert wrong_one.status_code == 422
+    assert "It would say" not in wrong_one.text
+
+
+def test_a_form_that_was_opened_before_somebody_else_saved_says_so_and_can_be_sent_again(web: TestClient) -> None:
+    seen = re.findall(r'name="seen"\s+value="([0-9a-f]+)"', web.get(f"{DRAIN}/edit").text)
+    assert len(seen) == 1
+    register(web).refusal = Conflict("Somebody has changed the drain.", code="changed_meanwhile")
+    answer = send(web, f"{DRAIN}/edit", TYPED | {"seen": "of another time", "owner": "me"})
+    assert answer.status_code == 409
+    text = Document(answer.text).text
+    assert "Somebody has changed the drain." in text
+    assert "owner: payments team" in text
+    assert "minimum: 2" not in text, "only what differs"
+    assert re.findall(r'name="seen"\s+value="([0-9a-f]+)"', answer.text) == seen
+    assert 'value="me"' in answer.text
+
+
 def test_a_drain_of_the_settings_file_has_no_form(web: TestClient) -> None:
     register(web).managed_by_file = True
     assert web.get(f"{DRAIN}/edit").status_code == 409
@@ -239,13 +269,19 @@ def test_what_was_said_is_listed_and_can_be_taken_back(web: TestClient) -> None:
 def test_a_deployment_offers_what_can_be_acknowledged_there(web: TestClient) -> None:
     html = web.get("/deployments/support-prod").text
     path = "/deployments/support-prod/acknowledgements"
-    assert f'action="{path}"' in html
+    assert f'action="{path}#acknowledge"' in html
     assert 'value="baseline"' in html
     assert 'value="canary_missing"' not in html
     answer = send(web, path, OWNED | {"codes": ["baseline"]})
     assert (answer.status_code, answer.headers["location"]) == (303, "/deployments/support-prod")
     assert people(web).said[0][:3] == ("acknowledge deployment", "support-prod", ("baseline",))
-    assert send(web, path, {"codes": ["baseline"]}).status_code == 422
+    again = send(web, path, {"codes": ["baseline"], "owner": "", "reason": "dealt with on <Monday>"})
+    assert again.status_code == 422
+    assert "owner" in wrong(again.text)
+    assert 'value="dealt with on &lt;Monday&gt;"' in again.text
+    assert 'value="baseline" checked' in again.text
+    assert 'hx-get="' not in again.text
+    assert re.search(r'id="acknowledge"\s+open', again.text)
 
 
 @pytest.mark.parametrize(

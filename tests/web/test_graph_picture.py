@@ -1,15 +1,18 @@
 """The picture of a graph: every shape of graph is laid out, nothing overlaps, and every thread is on it."""
 
 import re
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
+from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.web.graph_layout import Box, place
 from app.web.graph_picture import GraphPicture, NodeTotals, draw_graph, draw_removed, short_count
-from tests.web.fakes import LONG_NODE, revision
+from tests.web.conftest import make_app
+from tests.web.fakes import LONG_NODE, deployment, full_dashboard, revision
 
 SIZE = (120.0, 44.0)
 NOTHING = NodeTotals({}, {})
@@ -197,3 +200,36 @@ def test_long_names_and_large_counts_are_shortened() -> None:
     picture = drawn((), LONG_NODE.replace("/", "_"), counts=NodeTotals({LONG_NODE.replace("/", "_"): 1}, {}))
     assert len(picture.nodes[0].label) == 26
     assert [short_count(number) for number in (9, 1234, 48_210)] == ["9", "1,234", "48k"]
+
+
+def test_straight_pieces_of_a_line_are_one() -> None:
+    for line in drawn(CHAIN).lines:
+        assert line.path.count("L") == 1
+
+
+def test_a_large_graph_is_shown_whole_and_names_what_holds_threads() -> None:
+    """A hundred nodes, twenty with threads: within the limit of a page, and readable without the picture."""
+    nodes = tuple(f"step_{n}" for n in range(100))
+    dashboard = full_dashboard()
+    large = replace(deployment(), revisions=(revision(9, nodes=nodes, edges=WEB),))
+    waiting = tuple(
+        replace(each, pending=(nodes[place],)) if each.pending else each
+        for place, each in enumerate(dashboard.threads_of)
+    )
+    with TestClient(make_app(replace(dashboard, known=(large,), threads_of=waiting))) as client:
+        response = client.get("/deployments/support-prod")
+    assert len(response.content) < 150_000
+    html = response.text
+    assert 'class="graph graph-large"' in html
+    assert 'href="#graph-1"' in html
+    listed = html[html.index('class="graph-holding"') :]
+    listed = listed[: listed.index("</ul>")]
+    holding = {node for each in waiting for node in each.pending}
+    assert len(holding) > 10
+    assert all(f"<code>{node}</code>" in listed for node in holding)
+    assert f"No thread waits at {100 - len(holding)} nodes" in html
+
+
+def test_a_small_graph_stays_at_its_own_size() -> None:
+    assert not drawn(AGENT).is_large
+    assert drawn(CHAIN).is_large

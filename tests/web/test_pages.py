@@ -51,9 +51,17 @@ PAGES = {
     "blocked by disposition": "/drains/drop-await-approval?disposition=stranded",
     "unknown": f"/drains/{LONG_NAME}",
     "drained": "/drains/drop-legacy-triage",
+    "blocked for a target": "/drains/drop-await-approval?disposition=stranded&target=node:await_approval",
+    "answers": "/drains/drop-await-approval/answers",
+    "older answers": "/drains/drop-await-approval/answers?before=960",
+    "past answer": "/drains/drop-await-approval/answers/999",
+    "past answer of an older version": "/drains/drop-await-approval/answers/997",
     "new drain": "/drains/new",
     "new drain elsewhere": "/drains/new?deployment=support-stage&node=await_approval",
     "changed drain": "/drains/drop-await-approval/edit",
+    "search": "/search",
+    "search by part": "/search?q=await_approval",
+    "search without a hit": "/search?q=%3Cscript%3Ealert%281%29%3C/script%3E",
     "activity": "/activity",
     "activity of a deployment": "/activity?deployment=support-prod&cursor=x",
 }
@@ -69,6 +77,11 @@ ERRORS = {
     "/deployments/support-prod/threads?cursor=x": 422,
     f"/deployments/support-prod/threads/{thread_id(9)}?live=perhaps": 422,
     "/deployments/support-prod/poll": 405,
+    "/drains/nothing/answers": 404,
+    "/drains/drop-await-approval/answers/7": 404,
+    "/drains/drop-await-approval/answers/x": 422,
+    "/drains/drop-await-approval/answers?at=2001-01-01T00:00": 404,
+    "/drains/drop-await-approval/answers?at=tuesday": 422,
 }
 VOID = {"area", "base", "br", "col", "hr", "img", "input", "link", "meta", "wbr"}
 
@@ -333,7 +346,7 @@ def test_dispositions_show_zeros_and_add_up(web: TestClient) -> None:
 def test_a_drain_shows_what_it_said_before_and_ten_at_most(web: TestClient) -> None:
     text = whole(web, "/drains/drop-await-approval").text
     before = text[text.index("What it said before") : text.index("How fresh it is")]
-    assert before.index("blocked 1 h ago 12 threads still wait at await_approval.") < before.index("unknown 3 h ago")
+    assert before.index("blocked 1 h ago 9 threads") < before.index("unknown 3 h ago")
     assert "drained 30 h ago Nothing needs await_approval." in before
     assert before.count("threads waited.") == 6
     assert "of an older version" not in before
@@ -446,11 +459,41 @@ def test_a_form_of_another_site_is_refused(web: TestClient, dashboard: FakeDashb
     assert dashboard.polls_started == []
 
 
-def test_a_thread_is_opened_by_its_id(web: TestClient) -> None:
-    answered = web.get("/deployments/support-prod/thread", params={"id": f" {HOSTILE_ID} "}, follow_redirects=False)
-    assert answered.headers["location"] == f"/deployments/support-prod/threads/{quote(HOSTILE_ID, safe='')}"
-    empty = web.get("/deployments/support-prod/thread", params={"id": " "}, follow_redirects=False)
-    assert empty.headers["location"] == "/deployments/support-prod/threads"
+def test_every_page_has_the_search_box(web: TestClient) -> None:
+    for path in PAGES.values():
+        page = whole(web, path)
+        assert ("form", "/search") in [(tag, attrs.get("action")) for tag, attrs in page.tags]
+
+
+def test_the_search_goes_straight_to_the_only_hit(web: TestClient) -> None:
+    sent = web.get("/search", params={"q": thread_id(9)}, follow_redirects=False)
+    assert (sent.status_code, sent.headers["location"]) == (303, f"/deployments/support-prod/threads/{thread_id(9)}")
+
+
+def test_the_search_lists_what_it_found_by_kind(web: TestClient) -> None:
+    page = whole(web, "/search?q=await_approval")
+    assert "4 hits for await_approval" in page.text
+    order = [page.text.rindex(f"{kind} ") for kind in ("Nodes", "State fields", "Deployments")]
+    assert order == sorted(order)
+    assert {
+        "/drains/drop-await-approval",
+        "/deployments/support-prod?pending=await_approval",
+        "/deployments/support-stage?fields=await_approval:present",
+    } <= set(page.links())
+    assert "not deployed" in page.text
+
+
+def test_a_search_that_finds_nothing_says_what_was_looked_at(web: TestClient) -> None:
+    page = whole(web, "/search?q=nothing")
+    assert "Nothing found for nothing" in page.text
+    assert "in the last complete sweep" in page.text
+    assert "no complete sweep yet" in page.text
+
+
+def test_a_whole_id_that_nobody_has_seen_can_be_asked_for(web: TestClient) -> None:
+    wanted = "00000000-0000-4000-8000-00000000abcd"
+    page = whole(web, f"/search?q={wanted}")
+    assert f"/deployments/support-prod/threads/{wanted}?live=true" in page.links()
 
 
 def test_a_deployment_without_any_thread_says_what_to_check() -> None:

@@ -10,8 +10,14 @@ from app.drains.dispositions import Disposition
 from app.facts.types import Condition
 from app.web import paths, words
 from app.web.filters import ThreadQuery
-from app.web.render import TEMPLATES, duration, make_environment, moment, plural, short_id, text, ticks
+from app.web.render import TEMPLATES, duration, make_environment, moment, plural, short_id, text, ticks, without_indents
 from tests.web.fakes import NOW, thread_id
+
+
+def test_indents_go_but_not_where_text_is_verbatim() -> None:
+    html = "<p>\n   a  b\n\n  <b>c</b></p><pre><code>x\n  y</code></pre>\n  <textarea>\n  z\n</textarea>  \n </p>"
+    expected = "<p>\na  b\n<b>c</b></p><pre><code>x\n  y</code></pre>\n<textarea>\n  z\n</textarea>\n</p>"
+    assert without_indents(html) == expected
 
 
 def said(template: str, **context: object) -> str:
