@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app import metrics
 from app.api import drains as drains_api
 from app.api import index as api_index
+from app.api import preflight as api_preflight
 from app.api import routes as api
 from app.auth.access import Access
 from app.auth.callers import Callers
@@ -26,6 +27,7 @@ from app.auth.tokens import Tokens
 from app.cli.connection import MARK
 from app.cli.main import run_with
 from app.clock import utc_now
+from app.drains.preflights import Preflights
 from app.errors import DrainboardError, StoreError
 from app.inventory.db import head_revision
 from app.jobs.dashboard import Dashboard
@@ -65,6 +67,7 @@ def create_app(
             app.state.register = runtime.register
             app.state.statements = runtime.statements
             app.state.tokens = Tokens(settings, runtime.store)
+            app.state.preflights = Preflights(settings, runtime.store)
             yield
 
     app = FastAPI(
@@ -80,6 +83,12 @@ def create_app(
     app.state.pages = Pages(version=VERSION, open_notice=open_notice and settings.sign_in.mode == "open", clock=utc_now)
     for router in ROUTERS:
         app.include_router(router)
+    app.include_router(api.router)
+    app.include_router(drains_api.router)
+    app.include_router(changes.router)  # before the other pages: a drain cannot be named "new" in an address
+    app.include_router(api_index.router)
+    app.include_router(api_preflight.router)
+    app.include_router(web.router)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     signs_in = settings.sign_in.mode != "open" and not is_local
     callers = Callers(settings, _tokens, is_open=not signs_in)

@@ -11,6 +11,8 @@ from typer import exceptions as typer_errors
 
 from app import logs
 from app.cli import output
+from app.candidate.running import Source
+from app.cli import candidates, preflights
 from app.cli.connection import Api, MakeApp, Refused, connect
 from app.cli.index import import_file
 from app.cli.serve import serve_forever
@@ -171,6 +173,67 @@ def gate(
             await asyncio.sleep(min(left, LONGEST_PAUSE, max(1.0, float(found["retry_after_seconds"] or 2))))
         output.as_json(found) if json else output.answer(found)
         return _exit_code(found.get("verdict"))
+
+    _finish(work, server, json)
+
+
+Graph = Annotated[str | None, typer.Option("--graph", help="A graph of the application, like app.graph:graph.")]
+GraphId = Annotated[str | None, typer.Option("--graph-id", help="The id that it is deployed under.")]
+LanggraphJson = Annotated[Path | None, typer.Option("--langgraph-json", help="All graphs of this file.")]
+Python = Annotated[str | None, typer.Option("--python", help="The application's own interpreter.")]
+Timeout = Annotated[str, typer.Option("--timeout", help="How long importing the application may take.")]
+
+
+@app.command()
+def topology(
+    graph: Graph = None,
+    graph_id: GraphId = None,
+    langgraph_json: LanggraphJson = None,
+    python: Python = None,
+    timeout: Timeout = "2m",
+    push: Annotated[str | None, typer.Option(help="Tell this deployment that it looks like this now.")] = None,
+    server: Server = None,
+    json: Json = False,
+) -> None:
+    """Print what graphs look like by their own code. It runs that code, in a process without our secrets."""
+    source = Source(graph, graph_id, langgraph_json, python, _seconds(timeout, "--timeout"))
+    found = candidates.read(source)
+    if push is None:
+        output.as_json(found)
+        raise typer.Exit(0)
+
+    async def work(api: Api) -> int:
+        taken = await api.put("deployments", push, "topology", body=found)
+        output.as_json(taken) if json else preflights.print_taken(taken)
+        return 0
+
+    _finish(work, server, json)
+
+
+@app.command()
+def preflight(
+    deployment: str,
+    graph: Graph = None,
+    graph_id: GraphId = None,
+    langgraph_json: LanggraphJson = None,
+    topology: Annotated[Path | None, typer.Option("--topology", help="A file that `topology` has written.")] = None,
+    python: Python = None,
+    timeout: Timeout = "2m",
+    open_drain: Annotated[bool, typer.Option("--open-drain", help="Open the drains that are needed first.")] = False,
+    owner: Annotated[str | None, typer.Option(help="Who owns the drains that are opened.")] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown for a pull request's comment.")] = False,
+    server: Server = None,
+    json: Json = False,
+) -> None:
+    """Would deploying this break a live thread? Exits 0 safe, 1 would break, 2 unknown, 3 could not ask."""
+    source = Source(graph, graph_id, langgraph_json, python, _seconds(timeout, "--timeout"))
+    candidate = candidates.read(source, topology)
+
+    async def work(api: Api) -> int:
+        body = {"topology": candidate, "open_drain": open_drain, **({"owner": owner} if owner else {})}
+        found = await api.post("deployments", deployment, "preflight", body=body)
+        preflights.print_answer(found, as_markdown=markdown, as_json=json)
+        return {"safe": 0, "blocked": 1, "unknown": 2}.get(str(found.get("verdict")), COULD_NOT_ASK)
 
     _finish(work, server, json)
 

@@ -54,6 +54,7 @@ class RevisionSummary:
     """A graph as deployed at some time. ``vanished_at``: when the graph was first seen to be gone, or replaced.
 
     ``variant``: None for the graph as its own assistant draws it; else one of the configurations that draw it like this.
+    ``topology_pushed_at``: when the application pushed a topology that looks like this, with which joins are known exactly.
     """
 
     id: int
@@ -70,6 +71,7 @@ class RevisionSummary:
     fields: tuple[str, ...]
     edges: tuple[tuple[str, str, bool], ...]  # source, target, conditional; they never prove "cannot reach"
     variant: str | None = None
+    topology_pushed_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
