@@ -77,7 +77,7 @@ def _keep_stdout() -> int:
 
 def _of_name(arguments: argparse.Namespace) -> dict[str, Any]:
     """One graph by `module:name`, with the current folder first on the path."""
-    sys.path.insert(0, os.getcwd())
+    sys.path.insert(0, str(Path.cwd()))
     module, _, name = arguments.graph.partition(":")
     if not module or not name:
         raise Refused(f"`{arguments.graph}` does not name a graph. Write it like package.module:name.")
@@ -179,13 +179,15 @@ def _guarded(place: str, act: Any) -> Any:
     except Refused:
         raise
     except SystemExit as ended:
-        raise Refused(f"Importing `{place}` ended the process (exit code {ended.code!r}). Keep that out of import.") from None
+        raise Refused(
+            f"Importing `{place}` ended the process (exit code {ended.code!r}). Keep that out of import."
+        ) from None
     except ModuleNotFoundError as error:
         raise Refused(
             f"Importing `{place}` failed: there is no module {error.name!r} for {sys.executable}. "
             "Name the application's own interpreter with --python."
         ) from None
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - whatever it raises, one sentence says so
         raise Refused(f"Importing `{place}` failed with {type(error).__name__}{_line_of(error)}.") from None
 
 
@@ -210,7 +212,11 @@ def _compiled(place: str, found: Any) -> Any:
         return _guarded(place, found.compile)
     if not callable(found):
         raise Refused(f"`{place}` is no graph, no builder and no function that makes one.")
-    needed = [one.name for one in _parameters(found) if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+    needed = [
+        one.name
+        for one in _parameters(found)
+        if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+    ]
     if needed:
         raise Refused(
             f"`{place}` is a function that needs arguments ({', '.join(needed)}), so its graph cannot be made here. "
@@ -356,7 +362,11 @@ def _needed(schema: Any) -> set[str]:
         return {name for name, one in schema.model_fields.items() if one.is_required()}
     if dataclasses.is_dataclass(schema):
         missing = dataclasses.MISSING
-        return {one.name for one in dataclasses.fields(schema) if one.default is missing and one.default_factory is missing and one.init}
+        return {
+            one.name
+            for one in dataclasses.fields(schema)
+            if one.default is missing and one.default_factory is missing and one.init
+        }
     return set()
 
 
@@ -373,7 +383,7 @@ def _schema(kind: Any) -> dict[str, Any]:
 
         raw = TypeAdapter(kind).json_schema()
         return dict(_plain(raw, raw.get("$defs", {}), ()))
-    except Exception:
+    except Exception:  # noqa: BLE001 - a type without a schema may be anything
         return {}
 
 

@@ -10,9 +10,8 @@ import typer
 from typer import exceptions as typer_errors
 
 from app import logs
-from app.cli import output
 from app.candidate.running import Source
-from app.cli import candidates, preflights
+from app.cli import candidates, output, preflights
 from app.cli.connection import Api, MakeApp, Refused, connect
 from app.cli.index import import_file
 from app.cli.serve import serve_forever

@@ -32,7 +32,9 @@ def _print_table(found: Mapping[str, Any]) -> None:
     for said in found["assumed"]:
         output.out.print(f"[dim]{output.sentence(said)}[/]")
     for name in found["opened"]:
-        output.out.print(f"Opened the drain [bold]{output.plain(name)}[/]. `drainboard gate {output.plain(name)}` waits for it.")
+        output.out.print(
+            f"Opened the drain [bold]{output.plain(name)}[/]. `drainboard gate {output.plain(name)}` waits for it."
+        )
     if found["drains"] and not found["opened"]:
         names = ", ".join(output.plain(one["name"]) for one in found["drains"])
         output.out.print(f"[dim]With --open-drain: {names}.[/]")

@@ -15,7 +15,7 @@ _START, _END = "__start__", "__end__"
 
 
 class ChangeKind(StrEnum):
-    """What is another in the candidate. The last two are what could not be compared."""
+    """What is another in the candidate, or could not be compared."""
 
     GRAPH_REMOVED = "graph_removed"
     GRAPH_ADDED = "graph_added"
@@ -66,9 +66,12 @@ class Deployed:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that is another in the candidate. ``renamed_to``: what it looks to be called there. ``candidate``: the graph
-    there. ``field``: a state field as it is there, ``before`` its type as it is deployed. ``is_suspected``: it looks the same, as far as anybody can see without a topology
-    of what is deployed, so only what is known to break counts."""
+    """One thing that is another in the candidate.
+
+    ``renamed_to``: what it looks to be called there. ``candidate``: the graph there. ``field``: a state field as it is there,
+    ``before`` its type as it is deployed. ``is_suspected``: it looks the same, as far as anybody can see without a topology of
+    what is deployed, so only what is known to break counts. ``within``: the node inside which it is, where nobody sees.
+    """
 
     kind: ChangeKind
     graph: str
@@ -78,6 +81,7 @@ class Change:
     field: CandidateField | None = None
     before: FieldType | None = None
     is_suspected: bool = False
+    within: str | None = None
 
     @property
     def is_addition(self) -> bool:
@@ -87,11 +91,12 @@ class Change:
 
 def compare(before: Mapping[str, Deployed], after: Mapping[str, Candidate], *, is_whole: bool) -> tuple[Change, ...]:
     """What the candidate changes. ``is_whole``: it has all graphs, so that one that it lacks is dropped."""
-    found: list[Change] = []
     gone = sorted(set(before) - set(after)) if is_whole else []
     new = sorted(set(after) - set(before))
-    for graph in gone:
-        found.append(Change(ChangeKind.GRAPH_REMOVED, graph, graph, _renamed_graph(before[graph], gone, new, after)))
+    found = [
+        Change(ChangeKind.GRAPH_REMOVED, graph, graph, _renamed_graph(before[graph], gone, new, after))
+        for graph in gone
+    ]
     found += [Change(ChangeKind.GRAPH_ADDED, graph, graph) for graph in new]
     for graph in sorted(set(before) & set(after)):
         found += _of_graph(before[graph], after[graph])
@@ -132,7 +137,9 @@ def _of_graph(before: Deployed, after: Candidate) -> Iterator[Change]:
 
 def _nodes(before: Deployed, after: Candidate) -> Iterator[Change]:
     gone, new = _tops(before.nodes - after.nodes), _tops(after.nodes - before.nodes)
-    same_trigger = before.is_entrypoint and after.kind == "entrypoint"  # an entrypoint starts from its input, not by its name
+    same_trigger = (
+        before.is_entrypoint and after.kind == "entrypoint"
+    )  # an entrypoint starts from its input, not by its name
     for node in gone:
         if not same_trigger:
             renamed = _renamed_node(node, gone, new, before, after)
@@ -251,14 +258,14 @@ def _inside(before: Deployed, after: Candidate) -> Iterator[Change]:
     if pushed is not None:
         for path in sorted(set(pushed.inner_fields) & set(after.inner_fields)):
             for name in sorted(pushed.inner_fields[path] - after.inner_fields[path]):
-                yield Change(ChangeKind.INNER_FIELD_REMOVED, before.graph, f"{path}.{name}")
+                yield Change(ChangeKind.INNER_FIELD_REMOVED, before.graph, f"{path}.{name}", within=path)
     if not (before.is_entrypoint and after.kind == "entrypoint"):
         return
     node = min(before.nodes, default=before.graph)
     if pushed is None:
-        yield Change(ChangeKind.TASKS_UNSEEN, before.graph, node)
+        yield Change(ChangeKind.TASKS_UNSEEN, before.graph, node, within=node)
     elif sorted(pushed.tasks.values()) != sorted(after.tasks.values()):
-        yield Change(ChangeKind.TASKS_CHANGED, before.graph, node)
+        yield Change(ChangeKind.TASKS_CHANGED, before.graph, node, within=node)
 
 
 def _stops(before: Deployed, after: Candidate) -> Iterator[Change]:

@@ -73,7 +73,9 @@ def by_weight(changes: Iterable[ChangeAnswer]) -> tuple[ChangeAnswer, ...]:
 def headline(verdict: str, changes: Sequence[ChangeAnswer], reasons: Sequence[PreflightReason]) -> str:
     """One sentence."""
     if verdict == "safe":
-        listed = f"{len(changes)} change{'s' if len(changes) != 1 else ''}, none of which" if changes else "Nothing that"
+        listed = (
+            f"{len(changes)} change{'s' if len(changes) != 1 else ''}, none of which" if changes else "Nothing that"
+        )
         return f"{listed} touches a live thread."
     if verdict == "blocked":
         worst = [change for change in changes if Outcome(change.outcome).breaks]
@@ -135,6 +137,10 @@ def sentence(change: Change, outcome: Outcome, count: int, *, hidden: int = 0) -
 def _agreeing(so: str, count: int) -> str:
     shown = so.format(n=threads(count))
     if count == 1:
-        for many, one in ((" hold it,", " holds it,"), (" wait inside", " waits inside"), (" have a step", " have a step")):
+        for many, one in (
+            (" hold it,", " holds it,"),
+            (" wait inside", " waits inside"),
+            (" have a step", " have a step"),
+        ):
             shown = shown.replace(many, one)
     return shown

@@ -10,7 +10,6 @@ from app.drains.preflight_answers import ChangeAnswer
 from app.facts.types import Kind
 
 
-
 def drains_for(
     deployment: str, changes: Iterable[Change], weighed: Iterable[ChangeAnswer]
 ) -> tuple[dict[str, Any], ...]:
@@ -29,7 +28,9 @@ def drains_for(
 
 def _add(targets: dict[str, Any], change: Change) -> None:
     match change.kind:
-        case ChangeKind.NODE_REMOVED | ChangeKind.JOIN_CHANGED | ChangeKind.NODE_DEFERRED | ChangeKind.NODE_NOT_DEFERRED:
+        case (
+            ChangeKind.NODE_REMOVED | ChangeKind.JOIN_CHANGED | ChangeKind.NODE_DEFERRED | ChangeKind.NODE_NOT_DEFERRED
+        ):
             _append(targets, "remove_nodes", change.name)
         case ChangeKind.FIELD_REMOVED if change.renamed_to is not None:
             _append(targets, "rename_fields", {"old": change.name, "new": change.renamed_to})

@@ -3,7 +3,7 @@
 Nothing is safe by default: a class of threads that was not shown to be untouched is unknown.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from enum import StrEnum
 
@@ -45,32 +45,23 @@ def outcome_of(change: Change, subject: Subject, rules: Rules) -> Outcome:
     """What a change means for threads that look like this."""
     if subject.condition in _NOTHING or change.is_addition:
         return Outcome.SAFE
-    match change.kind:
-        case ChangeKind.GRAPH_REMOVED:
-            return Outcome.WOULD_FAIL_TO_LOAD
-        case ChangeKind.GRAPH_UNREADABLE:
-            return Outcome.UNKNOWN
-        case ChangeKind.BREAKPOINT_CHANGED:
-            return Outcome.SAFE
-        case ChangeKind.NODE_REMOVED:
-            return _node_removed(change.name, subject, rules)
-        case ChangeKind.NODE_DEFERRED:
-            return _node_deferred(change.name, subject, rules)
-        case ChangeKind.NODE_NOT_DEFERRED:
-            return _may_wait(change.name, subject, replace(rules, deferred=rules.deferred | {change.name}))
-        case ChangeKind.JOIN_CHANGED:
-            return _join_changed(change.name, subject, replace(rules, joins=rules.joins | {change.name}))
-        case ChangeKind.FIELD_REMOVED:
-            return _field_removed(change, subject, rules)
-        case ChangeKind.FIELD_REQUIRED:
-            return _field_required(change, subject, rules)
-        case ChangeKind.FIELD_RETYPED:
-            return _field_retyped(change, subject, rules)
-        case _:
-            return _inside(change.name.rpartition(".")[0] or change.name, subject)
+    return _RULES.get(change.kind, _inside)(change, subject, rules)
 
 
-def _node_removed(node: str, subject: Subject, rules: Rules) -> Outcome:
+def _graph_removed(change: Change, subject: Subject, rules: Rules) -> Outcome:  # noqa: ARG001 - every rule is asked the same
+    return Outcome.WOULD_FAIL_TO_LOAD
+
+
+def _graph_unreadable(change: Change, subject: Subject, rules: Rules) -> Outcome:  # noqa: ARG001
+    return Outcome.UNKNOWN
+
+
+def _breakpoint_changed(change: Change, subject: Subject, rules: Rules) -> Outcome:  # noqa: ARG001
+    return Outcome.SAFE
+
+
+def _node_removed(change: Change, subject: Subject, rules: Rules) -> Outcome:
+    node = change.name
     found = _judged(Target("node", node), subject, rules)
     if found.disposition in _HITS:
         hits = _at(subject, node)
@@ -81,8 +72,9 @@ def _node_removed(node: str, subject: Subject, rules: Rules) -> Outcome:
     return _rest(found)
 
 
-def _node_deferred(node: str, subject: Subject, rules: Rules) -> Outcome:
+def _node_deferred(change: Change, subject: Subject, rules: Rules) -> Outcome:
     """The channel that leads to a deferred node has another form: what is stored in the plain one cannot be read."""
+    node = change.name
     if any(leaf.scheduled for leaf in _at(subject, node)):
         return Outcome.WOULD_FAIL_TO_LOAD
     found = _judged(Target("node", node), subject, rules)
@@ -91,12 +83,16 @@ def _node_deferred(node: str, subject: Subject, rules: Rules) -> Outcome:
     return Outcome.SAFE if found.disposition is Disposition.MAY_HOLD_TARGET else _rest(found)
 
 
-def _join_changed(node: str, subject: Subject, rules: Rules) -> Outcome:
+def _join_changed(change: Change, subject: Subject, rules: Rules) -> Outcome:
     """What came to a join stays under the names of the nodes that it waited for, where no other join looks. A node that its
     join has started shows in no view; its interrupt alone tells."""
-    if any(not leaf.scheduled for leaf in _at(subject, node)):
+    if any(not leaf.scheduled for leaf in _at(subject, change.name)):
         return Outcome.WOULD_STRAND
-    return _may_wait(node, subject, rules)
+    return _may_wait(change.name, subject, replace(rules, joins=rules.joins | {change.name}))
+
+
+def _node_not_deferred(change: Change, subject: Subject, rules: Rules) -> Outcome:
+    return _may_wait(change.name, subject, replace(rules, deferred=rules.deferred | {change.name}))
 
 
 def _may_wait(node: str, subject: Subject, rules: Rules) -> Outcome:
@@ -159,11 +155,11 @@ def _seen_whole(subject: Subject) -> Outcome:
     return Outcome.UNKNOWN if subject.work.half_step or is_unseen else Outcome.SAFE
 
 
-def _inside(path: str, subject: Subject) -> Outcome:
+def _inside(change: Change, subject: Subject, rules: Rules) -> Outcome:  # noqa: ARG001
     """What nobody can see into: it matters where work is pending in there."""
     if subject.condition in _UNREAD:
         return Outcome.UNKNOWN
-    inside = any(at_or_below(leaf.node, path) for leaf in subject.work.leaves)
+    inside = any(at_or_below(leaf.node, change.within or change.name) for leaf in subject.work.leaves)
     is_running = subject.condition in (Condition.RUNNING, Condition.SCHEDULED)
     return Outcome.UNKNOWN if inside or is_running else Outcome.SAFE
 
@@ -188,3 +184,17 @@ def _at(subject: Subject, node: str) -> list[WorkLeaf]:
 
 def _is_at_work(subject: Subject) -> bool:
     return subject.work.half_step or bool(subject.work.leaves)
+
+
+_RULES: Mapping[ChangeKind, Callable[[Change, Subject, Rules], Outcome]] = {
+    ChangeKind.GRAPH_REMOVED: _graph_removed,
+    ChangeKind.GRAPH_UNREADABLE: _graph_unreadable,
+    ChangeKind.BREAKPOINT_CHANGED: _breakpoint_changed,
+    ChangeKind.NODE_REMOVED: _node_removed,
+    ChangeKind.NODE_DEFERRED: _node_deferred,
+    ChangeKind.NODE_NOT_DEFERRED: _node_not_deferred,
+    ChangeKind.JOIN_CHANGED: _join_changed,
+    ChangeKind.FIELD_REMOVED: _field_removed,
+    ChangeKind.FIELD_REQUIRED: _field_required,
+    ChangeKind.FIELD_RETYPED: _field_retyped,
+}

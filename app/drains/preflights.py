@@ -39,6 +39,7 @@ from app.inventory.views import RevisionSummary
 from app.settings import DeploymentSettings, Settings
 
 EXAMPLES = 10
+_ELSEWHERE = "{n:,} idle threads last ran under another graph, and their work may be of `{graph}`: open a drain, so that a poll reads them."
 WITHHOLD = ("mass_disappearance", "canary_missing")
 
 
@@ -180,8 +181,7 @@ async def weigh(
             found += await _weighed(connection, look, change)
         moved = reads.may_belong(graph, metadata={}, created_before=None)
         if elsewhere := await reads.count_threads(connection, deployment_id, and_(moved, reads.is_alive())):
-            said = f"{elsewhere:,} idle threads last ran under another graph, and their work may be of `{graph}`: open a drain, so that a poll reads them."
-            reasons.append(PreflightReason("idle_unverified", said, elsewhere))
+            reasons.append(PreflightReason("idle_unverified", _ELSEWHERE.format(n=elsewhere, graph=graph), elsewhere))
     return by_weight(found), reasons
 
 

@@ -102,4 +102,7 @@ def _is_loose(schema: object) -> bool:
     for key in _CHOICES:
         if isinstance(choices := schema.get(key), list):
             return set(schema) == {key} and all(_is_loose(one) for one in choices)
-    return set(schema) <= {"type"} or schema in ({"type": "array", "items": {}}, {"type": "object", "additionalProperties": True})
+    return set(schema) <= {"type"} or schema in (
+        {"type": "array", "items": {}},
+        {"type": "object", "additionalProperties": True},
+    )

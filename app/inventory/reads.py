@@ -182,7 +182,7 @@ async def list_alarms(connection: AsyncConnection, deployment_id: int, deploymen
 
 def _alarm_threads(deployment: str, code: str, removed: int | None) -> str | None:
     """``removed``: the last deploy that removed a node where threads waited."""
-    if code == "removed_while_waiting" and removed is not None:
+    if code in ("removed_while_waiting", "deploy_broke") and removed is not None:
         return f"/api/v1/deployments/{deployment}/deploys/{removed}"
     shown = {"stranded", "lost", "unplaced", "unreadable", "graph_missing"}
     return f"/api/v1/deployments/{deployment}/threads?condition={code}" if code in shown else None

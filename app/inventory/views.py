@@ -108,7 +108,8 @@ class GraphChange:
 @dataclass(frozen=True, slots=True)
 class Deploy:
     """One deploy as a poll noticed it. ``threads`` waited at a node that it removed, a moment before; ``fates`` counts what
-    became of them since. ``latest``: no later deploy is known."""
+    became of them since. ``latest``: no later deploy is known. ``comparison``: what a preflight would have said of it a moment
+    before, the worst first; None: nobody compared."""
 
     id: int
     deployment: str
@@ -118,6 +119,7 @@ class Deploy:
     threads: int
     fates: Mapping[str, int]
     latest: bool
+    comparison: tuple[Mapping[str, object], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,6 +383,25 @@ class Said:
     names: tuple[str, ...] = ()
     criteria_version: int | None = None
     of_deployment: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter:
+    """Somebody who waits on a drain's gate. ``caller``: in its own words. ``seen_at``: when it last asked; ``asked``: how often.
+    ``outcome`` None: it waits; drained, ran_out (of time) or cancelled."""
+
+    id: str
+    drain: str
+    caller: str
+    since: datetime
+    until: datetime
+    seen_at: datetime
+    asked: int
+    verdict: str
+    outcome: str | None
+    ended_at: datetime | None
+    ended_by: str | None
+    is_silent: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from app.inventory.encode import is_dealt_with
 from app.inventory.revisions import keep_drawings, keep_revisions, list_drawings
 from app.inventory.store import Store
 from app.inventory.views import Drawing, PollSummary, RevisionSummary
+from app.jobs.comparing import broken_by_deploy, compare_deploy
 from app.jobs.deployed import MAX_NEW_DRAWINGS, draw_all, drawings_of, looks_the_same, restarted, unchanged
 from app.jobs.listing import Walk, changed, everything
 from app.jobs.readings import Readings, gather, moved, reads_the_same
@@ -310,10 +311,14 @@ class Poller:
             sentence = f"The drawing of {', '.join(broken)} cannot be read, so its nodes are not known."
             poll.alarms["graph_unreadable"] = (sentence[:500], len(broken))
         now = utc_now()
+        async with self._store.database.read() as connection:
+            comparison = await compare_deploy(connection, self._store, poll.deployment_id, self.settings, drawn, now=now)
         async with self._writing() as connection:
             changes = await keep_revisions(connection, poll.deployment_id, drawn, now=now)
             if changes:
-                await deploys.keep_deploy(connection, poll.deployment_id, changes, poll_id=poll.id, now=now)
+                await deploys.keep_deploy(
+                    connection, poll.deployment_id, changes, poll_id=poll.id, now=now, comparison=comparison
+                )
                 poll.kind = "sweep"
                 await writes.update_poll(connection, poll.id, kind="sweep")
             await self._keep_drawings(connection, poll, deployed, hashes, forget={change.graph for change in changes})
@@ -406,6 +411,7 @@ class Poller:
         await self._reconcile(poll, readings)
         await self._compare_counts(poll)
         await self._name_the_stranded(poll)
+        await self._name_the_broken(poll)
         first_assistant = next((found.assistant_id for found in readings.current.primary.values()), None)
         await probe(self._server, thread_id=poll.sample, assistant_id=first_assistant)
         for reason in walk.reasons:
@@ -534,6 +540,13 @@ class Poller:
                 f"{_threads(found.threads)} waited. Put back what it removed, or take over by hand what waited."
             )
             poll.alarms["removed_while_waiting"] = (sentence[:500], found.threads)
+
+    async def _name_the_broken(self, poll: Poll) -> None:
+        """What the last deploy is known to have broken beside strandings, as a preflight would have said before it."""
+        async with self._store.database.read() as connection:
+            found = await broken_by_deploy(connection, poll.deployment_id, now=utc_now())
+        if found is not None:
+            poll.alarms["deploy_broke"] = found
 
     async def _compare_counts(self, poll: Poll) -> None:
         """The server's count is an alarm, never a proof: it counts stateless runs too, and threads come and go."""
@@ -683,7 +696,7 @@ class Poller:
         if complete:
             clear = [condition.value for condition in ALARM_CONDITIONS]
             clear += (
-                ["canary_missing", "graph_unreadable", "count_differs", "removed_while_waiting"]
+                ["canary_missing", "graph_unreadable", "count_differs", "removed_while_waiting", "deploy_broke"]
                 if poll.kind == "sweep"
                 else []
             )

@@ -53,8 +53,8 @@ def _row(graph: str, kind: str = "", name: str = "", /, owes: tuple[str, ...] | 
     return Row(graph, {(kind, name): said} if kind else {}, owes=owes)
 
 
-def _lived(graph: str, kind: str, name: str, *hows: str, input: Mapping[str, Any] | None = None, **said: int) -> Row:
-    return Row(graph, {(kind, name): said}, tuple(Life(graph, how, input or {}) for how in hows))
+def _lived(graph: str, kind: str, name: str, *hows: str, given: Mapping[str, Any] | None = None, **said: int) -> Row:
+    return Row(graph, {(kind, name): said}, tuple(Life(graph, how, given or {}) for how in hows))
 
 
 _HELD = {"customer_name": "Ada", "amount": "seven"}
@@ -141,8 +141,8 @@ TABLE: tuple[Row, ...] = (
     _row("deferred_now_at_it", "node_deferred", "ask", would_fail_to_load=1),
     _row("deferred_now", "node_deferred", "t", owes=("b",), may_strand=1),
     # Fields
-    _lived("field_removed", "field_removed", "customer_name", "asks", input=_HELD, would_hide=1),
-    _lived("field_removed_held_by_settled", "field_removed", "customer_name", "settles", input=_HELD),
+    _lived("field_removed", "field_removed", "customer_name", "asks", given=_HELD, would_hide=1),
+    _lived("field_removed_held_by_settled", "field_removed", "customer_name", "settles", given=_HELD),
     _lived("field_removed_held_by_none", "field_removed", "customer_name", "asks", "settles"),
     Row(
         "field_renamed",
@@ -153,14 +153,14 @@ TABLE: tuple[Row, ...] = (
     _row("field_added"),
     _row("field_required_unchecked"),
     _lived("field_required", "field_required", "region", "asks", "settles", would_fail_to_load=2),
-    _lived("field_required_and_there", "field_required", "region", "asks", input={"region": "eu"}),
+    _lived("field_required_and_there", "field_required", "region", "asks", given={"region": "eu"}),
     _lived("field_required_after_all_ended", "field_required", "region", "settles", would_fail_to_load=1),
     _row("dataclass_field_required", "field_required", "region", would_fail_to_load=1),
     _row("now_checked", "field_required", "region", would_fail_to_load=1),
-    _lived("field_retyped", "field_retyped", "amount", "asks", "settles", input=_HELD, would_fail_to_load=2),
+    _lived("field_retyped", "field_retyped", "amount", "asks", "settles", given=_HELD, would_fail_to_load=2),
     _lived("field_retyped_held_by_none", "field_retyped", "amount", "asks"),
-    _lived("field_retyped_unchecked", "field_retyped", "amount", "asks", input=_HELD, unknown=1),
-    _lived("field_retyped_maybe", "field_retyped", "amount", "asks", input=_HELD, unknown=1),
+    _lived("field_retyped_unchecked", "field_retyped", "amount", "asks", given=_HELD, unknown=1),
+    _lived("field_retyped_maybe", "field_retyped", "amount", "asks", given=_HELD, unknown=1),
     # Functional API
     _row("flow_untouched", owes=("second",)),
     _row("flow_renamed", owes=("second",)),

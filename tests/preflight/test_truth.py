@@ -36,9 +36,7 @@ class Play:
 
     def said(self, graph: str) -> list[Mapping[str, Any]]:
         """The changes of a graph, additions left out."""
-        return [
-            one for one in self.answer["changes"] if one["graph"] == graph and not one["kind"].endswith("_added")
-        ]
+        return [one for one in self.answer["changes"] if one["graph"] == graph and not one["kind"].endswith("_added")]
 
     def counts(self, graph: str) -> Counter[str]:
         """How many threads of a graph have which outcome."""
@@ -68,7 +66,9 @@ def play(module_agent_server: FreshServer, tmp_path_factory: pytest.TempPathFact
     asked = product.ask(*preflight)
     server.deploy({**files(after=True), "langgraph.json": (candidate / "langgraph.json").read_text()})
     lived = asyncio.run(go_on(server.url, lives, parked))
-    return Play(asked.json, asked.code, {row.graph: [one for one in lived if one.life.graph == row.graph] for row in TABLE})
+    return Play(
+        asked.json, asked.code, {row.graph: [one for one in lived if one.life.graph == row.graph] for row in TABLE}
+    )
 
 
 def test_the_table_is_large_enough_and_its_limits_are_few() -> None:

@@ -2,13 +2,12 @@
 
 import operator
 from dataclasses import dataclass, field
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Required, TypedDict
 
 from kit import END, START, State, asks, either, fails, goes_to, graph, inside, line, runs, sends
 from langgraph.func import entrypoint, task
 from langgraph.types import interrupt
 from pydantic import BaseModel
-from typing_extensions import Required
 
 # --- Nodes ---------------------------------------------------------------------------------------------------------
 
@@ -29,19 +28,16 @@ one_of_two_removed = either(graph([asks("a"), asks("b")], _beside), graph([asks(
 
 # --- Static breakpoints --------------------------------------------------------------------------------------------
 
-breakpoint_node_removed = either(
-    line(begin, runs("ask"), end, interrupt_before=["ask"]), line(begin, end)
-)
+breakpoint_node_removed = either(line(begin, runs("ask"), end, interrupt_before=["ask"]), line(begin, end))
 breakpoint_dropped = either(line(begin, runs("ask"), end, interrupt_before=["ask"]), line(begin, runs("ask"), end))
 breakpoint_added = either(line(begin, ask, end), line(begin, ask, end, interrupt_before=["end"]))
-breakpoint_after_node_removed = either(
-    line(begin, runs("ask"), end, interrupt_after=["begin"]), line(begin, end)
-)
+breakpoint_after_node_removed = either(line(begin, runs("ask"), end, interrupt_after=["begin"]), line(begin, end))
 
 # --- Subgraphs -----------------------------------------------------------------------------------------------------
 
 inner_renamed = either(
-    line(begin, inside("desk", runs("first"), ask), end), line(begin, inside("desk", runs("first"), asks("approve")), end)
+    line(begin, inside("desk", runs("first"), ask), end),
+    line(begin, inside("desk", runs("first"), asks("approve")), end),
 )
 inner_removed = either(
     line(begin, inside("desk", runs("first"), ask, runs("last")), end),
@@ -75,7 +71,9 @@ send_kept = either(sends(asks("review")), sends(asks("review"), many=3))
 
 _half = [(START, "a"), (START, "b"), ("a", "t"), ("b", END), ("t", END)]
 _half_u = [(START, "a"), (START, "b"), ("a", "u"), ("b", END), ("u", END)]
-half_step_renamed = either(graph([runs("a"), asks("b"), runs("t")], _half), graph([runs("a"), asks("b"), runs("u")], _half_u))
+half_step_renamed = either(
+    graph([runs("a"), asks("b"), runs("t")], _half), graph([runs("a"), asks("b"), runs("u")], _half_u)
+)
 half_step_rewired = either(
     graph([runs("a"), asks("b"), runs("t"), runs("u")], [*_half, ("t", "u"), ("u", END)]),
     graph([runs("a"), asks("b"), runs("t"), runs("u")], [*_half_u, ("t", END)]),
@@ -99,7 +97,8 @@ join_source_renamed = either(
     graph([runs("x"), *_joined[1:]], [(START, "x"), *_to_b[1:], (["x", "b"], "t"), ("t", END)]),
 )
 join_became_edges = either(
-    graph(_joined, [*_to_b, (["a", "b"], "t"), ("t", END)]), graph(_joined, [*_to_b, ("a", END), ("b", "t"), ("t", END)])
+    graph(_joined, [*_to_b, (["a", "b"], "t"), ("t", END)]),
+    graph(_joined, [*_to_b, ("a", END), ("b", "t"), ("t", END)]),
 )
 edges_became_join = either(
     graph(_joined, [*_to_b, ("a", "t"), ("b", "t"), ("t", END)]),
@@ -113,13 +112,20 @@ deferred_renamed = either(
 deferred_no_more = either(graph(_joined, _late, defer=["t"]), graph(_joined, _late))
 deferred_now = either(graph(_joined, _late), graph(_joined, _late, defer=["t"]))
 _at_t = [runs("a"), runs("b1"), runs("b"), asks("t")]
-deferred_now_at_it = either(line(begin, ask, end), graph([begin, ask, end], [(START, "begin"), ("begin", "ask"), ("ask", "end"), ("end", END)], defer=["ask"]))
+deferred_now_at_it = either(
+    line(begin, ask, end),
+    graph([begin, ask, end], [(START, "begin"), ("begin", "ask"), ("ask", "end"), ("end", END)], defer=["ask"]),
+)
 deferred_no_more_at_it = either(graph(_at_t, _late, defer=["t"]), graph(_at_t, _late))
 _join_t = [*_to_b, (["a", "b"], "t"), ("t", END)]
-join_source_added_at_it = either(graph(_at_t, _join_t), graph([*_at_t, runs("c")], [*_to_b, (START, "c"), (["a", "b", "c"], "t"), ("t", END)]))
+join_source_added_at_it = either(
+    graph(_at_t, _join_t), graph([*_at_t, runs("c")], [*_to_b, (START, "c"), (["a", "b", "c"], "t"), ("t", END)])
+)
 join_became_edges_at_it = either(graph(_at_t, _join_t), graph(_at_t, [*_to_b, ("a", END), ("b", "t"), ("t", END)]))
 edges_became_join_at_it = either(graph(_at_t, [*_to_b, ("b", "t"), ("a", "t"), ("t", END)]), graph(_at_t, _join_t))
-half_step_deferred_now = either(graph([runs("a"), asks("b"), runs("t")], _half), graph([runs("a"), asks("b"), runs("t")], _half, defer=["t"]))
+half_step_deferred_now = either(
+    graph([runs("a"), asks("b"), runs("t")], _half), graph([runs("a"), asks("b"), runs("t")], _half, defer=["t"])
+)
 
 # --- Fields --------------------------------------------------------------------------------------------------------
 
@@ -136,7 +142,7 @@ class Renamed(State, total=False):
     score: Any
 
 
-class Required_(State, total=False):
+class Demanded(State, total=False):
     customer_name: Required[str]
     amount: str
     score: Any
@@ -160,7 +166,7 @@ field_removed = either(named, line(*_asking, state=Unnamed))
 field_removed_held_by_settled = either(named, line(*_asking, state=Unnamed))
 field_removed_held_by_none = either(named, line(*_asking, state=Unnamed))
 field_renamed = either(named, line(*_asking, state=Renamed))
-field_required_unchecked = either(named, line(*_asking, state=Required_))
+field_required_unchecked = either(named, line(*_asking, state=Demanded))
 field_retyped_unchecked = either(named, line(*_asking, state=Retyped))
 field_retyped_held_by_none = either(named, line(*_asking, state=Retyped))
 field_added = either(line(*_asking, state=Unnamed), named)

@@ -1,7 +1,8 @@
 """What the graphs of the table are made of. Every node writes its own name into `ran`, so that everybody sees what ran."""
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Annotated, Any, TypedDict
 
 from langgraph.graph import END, START, StateGraph
@@ -65,7 +66,7 @@ def graph(
 def line(*nodes: Node, state: type = State, **compiled: Any) -> Any:
     """One node after the other."""
     names = [START, *(name for name, _ in nodes), END]
-    return graph(nodes, list(zip(names, names[1:], strict=False)), state=state, **compiled)
+    return graph(nodes, list(pairwise(names)), state=state, **compiled)
 
 
 def sends(target: Node, *, many: int = 2) -> Any:
@@ -82,15 +83,3 @@ def sends(target: Node, *, many: int = 2) -> Any:
 def inside(name: str, *nodes: Node, checkpointer: bool | None = None) -> Node:
     """A node that is a graph of its own. What ran inside comes out once, when it has ended."""
     return name, line(*nodes, checkpointer=checkpointer)
-
-
-def routed(choose: Callable[[Any], str], nodes: Sequence[Node], state: type = State) -> Any:
-    """A first step that leads to one of these nodes."""
-    builder = StateGraph(state)
-    builder.add_node(*runs("begin"))
-    builder.add_edge(START, "begin")
-    builder.add_conditional_edges("begin", choose, {name: name for name, _ in nodes})
-    for name, node in nodes:
-        builder.add_node(name, node)
-        builder.add_edge(name, END)
-    return builder.compile()
