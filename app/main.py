@@ -24,10 +24,12 @@ from app.auth.callers import Callers
 from app.auth.provider import Provider
 from app.auth.sessions import session_options
 from app.auth.tokens import Tokens
+from app.api import waiters as api_waiters
 from app.cli.connection import MARK
 from app.cli.main import run_with
 from app.clock import utc_now
 from app.drains.preflights import Preflights
+from app.drains.waiters import Waiters
 from app.errors import DrainboardError, StoreError
 from app.inventory.db import head_revision
 from app.jobs.dashboard import Dashboard
@@ -67,6 +69,7 @@ def create_app(
             app.state.register = runtime.register
             app.state.statements = runtime.statements
             app.state.tokens = Tokens(settings, runtime.store)
+            app.state.waiters = Waiters(runtime.store, runtime.drains)
             app.state.preflights = Preflights(settings, runtime.store)
             yield
 
@@ -88,6 +91,7 @@ def create_app(
     app.include_router(changes.router)  # before the other pages: a drain cannot be named "new" in an address
     app.include_router(api_index.router)
     app.include_router(api_preflight.router)
+    app.include_router(api_waiters.router)
     app.include_router(web.router)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     signs_in = settings.sign_in.mode != "open" and not is_local

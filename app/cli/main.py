@@ -11,19 +11,17 @@ from typer import exceptions as typer_errors
 
 from app import logs
 from app.candidate.running import Source
-from app.cli import candidates, output, preflights
+from app.cli import candidates, output, preflights, waiting
 from app.cli.connection import Api, MakeApp, Refused, connect
 from app.cli.index import import_file
 from app.cli.serve import serve_forever
 from app.cli.tokens import tokens
-from app.clock import monotonic
 from app.errors import DrainboardError, SettingsError
 from app.inventory.db import Database, head_revision
 from app.settings import load_drains, load_settings, parse_duration
 from app.version import FOUND, VERSION
 
 COULD_NOT_ASK = 3
-LONGEST_PAUSE = 10.0
 POLL_STATES = {"complete": 0, "incomplete": 2, "failed": 3}
 
 Server = Annotated[str | None, typer.Option("--server", help="Address of a Drainboard; else DRAINBOARD_SERVER.")]
@@ -154,6 +152,7 @@ def gate(
     drain: str,
     max_age: Annotated[str | None, typer.Option(help="Ask for fresher evidence than the policy does, like 5m.")] = None,
     wait: Annotated[str | None, typer.Option(help="Wait until drained, at most this long.")] = None,
+    caller: Annotated[str | None, typer.Option("--as", help="Who waits, as the drain's page shows it.")] = None,
     server: Server = None,
     json: Json = False,
 ) -> None:
@@ -163,13 +162,8 @@ def gate(
         _seconds(max_age, "--max-age")
 
     async def work(api: Api) -> int:
-        until = monotonic() + limit
-        while True:
-            found = await api.get("drains", drain, "gate", max_age=max_age)
-            left = until - monotonic()
-            if found["verdict"] == "drained" or left <= 0:
-                break
-            await asyncio.sleep(min(left, LONGEST_PAUSE, max(1.0, float(found["retry_after_seconds"] or 2))))
+        wait = waiting.Wait(drain, limit, caller or waiting.caller(), max_age, quiet=json)
+        found = await wait.answer(api)
         output.as_json(found) if json else output.answer(found)
         return _exit_code(found.get("verdict"))
 

@@ -86,9 +86,7 @@ def _candidate(graph: str, found: Sequence[Topology], pushed: Mapping[tuple[str,
     )
 
 
-async def broken_by_deploy(
-    connection: AsyncConnection, deployment_id: int, *, now: datetime
-) -> tuple[str, int] | None:
+async def broken_by_deploy(connection: AsyncConnection, deployment_id: int, *, now: datetime) -> tuple[str, int] | None:
     """What the newest deploy of the last day is known to have broken, strandings aside: a sentence, and how many threads."""
     deploy = await find_last_comparison(connection, deployment_id, since=now - STANDS)
     worst = [one for one in (deploy.comparison if deploy else None) or () if _is_broken(str(one["outcome"]))]

@@ -312,7 +312,9 @@ class Poller:
             poll.alarms["graph_unreadable"] = (sentence[:500], len(broken))
         now = utc_now()
         async with self._store.database.read() as connection:
-            comparison = await compare_deploy(connection, self._store, poll.deployment_id, self.settings, drawn, now=now)
+            comparison = await compare_deploy(
+                connection, self._store, poll.deployment_id, self.settings, drawn, now=now
+            )
         async with self._writing() as connection:
             changes = await keep_revisions(connection, poll.deployment_id, drawn, now=now)
             if changes:
