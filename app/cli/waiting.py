@@ -61,9 +61,8 @@ class Wait:
         """Be seen. A server that does not keep waiters is waited on all the same."""
         wait = duration_text(timedelta(seconds=max(1, int(self.seconds))))
         with contextlib.suppress(Refused):
-            self._id = (await api.post("drains", self.drain, "waiters", body={"caller": self.caller, "wait": wait}))[
-                "id"
-            ]
+            said = await api.post("drains", self.drain, "waiters", body={"caller": self.caller, "wait": wait})
+            self._id = said.get("id")
 
     async def _report(self, api: Api, found: Mapping[str, Any], outcome: str | None) -> bool:
         """Say what the gate answered; whether somebody has cancelled the wait."""
@@ -74,7 +73,7 @@ class Wait:
             said = await api.put("drains", self.drain, "waiters", self._id, body=body)
         except Refused:
             return False
-        return bool(said["outcome"] == "cancelled")
+        return bool(said.get("outcome") == "cancelled")
 
     def _say(self, found: Mapping[str, Any], left: float) -> None:
         headline, at = self._said
