@@ -39,6 +39,7 @@ from app.places import STATIC
 from app.settings import Settings
 from app.version import VERSION
 from app.web import changes, sign_in
+from app.web import changes, preflights
 from app.web import routes as web
 from app.web.errors import error_page
 from app.web.render import SECURITY_HEADERS, Pages
@@ -88,6 +89,7 @@ def create_app(
         app.include_router(router)
     app.include_router(api.router)
     app.include_router(drains_api.router)
+    app.include_router(preflights.router)
     app.include_router(changes.router)  # before the other pages: a drain cannot be named "new" in an address
     app.include_router(api_index.router)
     app.include_router(api_preflight.router)

@@ -9,6 +9,7 @@ graph factories, never a graph. Exit code 3, with one sentence on standard error
 
 import argparse
 import asyncio
+import contextlib
 import dataclasses
 import importlib
 import importlib.util
@@ -44,12 +45,20 @@ def main() -> None:
         found = _of_file(arguments.langgraph_json) if arguments.langgraph_json else _of_name(arguments)
         text = json.dumps(found, indent=2, sort_keys=True)
     except Refused as error:
-        sys.stderr.write(f"topology: {error}\n")
-        sys.stderr.flush()
+        _flush()
+        os.write(2, f"\ntopology: {error}\n".encode())
         os._exit(FAILED)
     with os.fdopen(out, "w", encoding="utf-8") as stream:
         stream.write(text + "\n")
+    _flush()
     os._exit(0)
+
+
+def _flush() -> None:
+    """What the application has printed goes out before the last word."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
 
 
 def _arguments() -> argparse.Namespace:
@@ -330,7 +339,7 @@ def _stops(nodes: Any) -> list[str]:
 
 def _channels(graph: Any) -> list[str]:
     shown = getattr(graph, "stream_channels_list", None) or list(graph.channels)
-    return [name for name in shown if not name.startswith(("__", "branch:", "join:")) or name == "__root__"]
+    return [name for name in shown if not name.startswith(("__", "branch:", "join:"))]
 
 
 def _fields(graph: Any) -> dict[str, Any]:

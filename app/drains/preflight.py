@@ -199,8 +199,9 @@ def _led_to(before: Deployed, node: str) -> bool:
 
 
 def _fields(before: Deployed, after: Candidate) -> Iterator[Change]:
-    if not before.fields or not after.fields:
-        return  # a graph that declares none shows all that is stored
+    shows_all = not after.fields and after.kind == "graph"
+    if not before.fields or shows_all:
+        return  # a graph that declares none shows all that is stored; an entrypoint shows only what it returned
     gone, new = sorted(before.fields - set(after.fields)), sorted(set(after.fields) - before.fields)
     renamed = new[0] if len(gone) == len(new) == 1 and _may_be_renamed(before, after, gone[0], new[0]) else None
     for name in gone:

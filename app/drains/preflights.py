@@ -137,10 +137,10 @@ async def read_deployed(connection: AsyncConnection, deployment_id: int) -> dict
 
 
 def _fields(own: Sequence[RevisionSummary]) -> frozenset[str]:
-    """The fields that it declares; none where a configuration declares none: that one shows all that is stored."""
-    if not all(one.fields for one in own):
-        return frozenset()
-    return frozenset(name for one in own for name in one.fields)
+    """The fields that it declares, LangGraph's own channels left out; none where a configuration declares none: that one shows
+    all that is stored."""
+    declared = [{name for name in one.fields if not name.startswith("__")} for one in own]
+    return frozenset(name for names in declared for name in names) if all(declared) else frozenset()
 
 
 def _check_known(before: Mapping[str, Deployed], candidates: Mapping[str, Candidate], *, is_whole: bool) -> None:

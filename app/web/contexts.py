@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import ClassVar
 
 from app.drains.answers import Answer, BlockingThread, Verdict
+from app.drains.preflight_answers import PreflightAnswer
 from app.drains.register import DrainDetail
 from app.inventory.views import (
     Activity,
@@ -24,6 +25,7 @@ from app.inventory.views import (
     SourceStatus,
     ThreadPage,
     Token,
+    Waiter,
 )
 from app.rights import Right
 from app.web import words
@@ -195,6 +197,7 @@ class DrainPage:
     attest: Form
     burndown: BurnPicture | None = None
     traces: tuple[TracedNode, ...] = ()
+    waiters: tuple[Waiter, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +207,17 @@ class Suggestions:
     graphs: tuple[str, ...]
     nodes: tuple[str, ...]
     fields: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PreflightPage:
+    """A candidate beside what is deployed. ``typed``: the topology as it was given; ``wrong``: why it could not be taken."""
+
+    template: ClassVar[str] = "preflight.html"
+    deployment: DeploymentStatus
+    typed: str = ""
+    wrong: str | None = None
+    answer: PreflightAnswer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +286,7 @@ Page = (
     | DrainsPage
     | DrainPage
     | DrainFormPage
+    | PreflightPage
     | ActivityPage
     | SignInPage
     | SettingsPage

@@ -10,6 +10,9 @@ from app.auth.same_origin import require_same_origin
 from app.clock import utc_now
 from app.drains.register import Register
 from app.inventory.views import DeploymentStatus, Inventory
+from app.drains.register import By, Register
+from app.drains.waiters import Waiters
+from app.inventory.views import DeploymentStatus, Inventory, Waiter
 from app.web import contexts, deploys, paths
 from app.web.burndown_picture import draw_burndown
 from app.web.contexts import (
@@ -201,8 +204,14 @@ async def show_drain(
         attest=attest or Form(),
         burndown=draw_burndown(await data.history(name)),
         traces=contexts.traced_nodes(await data.nodes(answer.deployment, targets), answer.evaluated_at),
+        waiters=await _who_waits(request, name),
     )
     return _respond(request, page, status=status)
+
+
+async def _who_waits(request: Request, drain: str) -> tuple[Waiter, ...]:
+    waiters: Waiters = request.app.state.waiters
+    return await waiters.list(drain, By("browser", utc_now()))
 
 
 def _respond(request: Request, page: Page, *, status: int = 200) -> HTMLResponse:

@@ -53,10 +53,19 @@ def _row(graph: str, kind: str = "", name: str = "", /, owes: tuple[str, ...] | 
     return Row(graph, {(kind, name): said} if kind else {}, owes=owes)
 
 
-def _lived(graph: str, kind: str, name: str, *hows: str, given: Mapping[str, Any] | None = None, **said: int) -> Row:
-    return Row(graph, {(kind, name): said}, tuple(Life(graph, how, given or {}) for how in hows))
+def _lived(
+    graph: str,
+    kind: str,
+    name: str,
+    *hows: str,
+    given: Mapping[str, Any] | None = None,
+    also: Says | None = None,
+    **said: int,
+) -> Row:
+    return Row(graph, {(kind, name): said, **(also or {})}, tuple(Life(graph, how, given or {}) for how in hows))
 
 
+_REGION: Says = {("field_retyped", "region"): {}}
 _HELD = {"customer_name": "Ada", "amount": "seven"}
 
 TABLE: tuple[Row, ...] = (
@@ -129,6 +138,7 @@ TABLE: tuple[Row, ...] = (
         "join_source_renamed",
         {("node_removed", "a"): {}, ("join_changed", "t"): {"may_strand": 1}},
         owes=("b", "t"),
+        renamed={"a": "x"},
     ),
     _row("join_became_edges", "join_changed", "t", owes=("b", "t"), may_strand=1),
     _row("edges_became_join", "join_changed", "t", owes=("b", "t", "t"), may_strand=1),
@@ -152,11 +162,17 @@ TABLE: tuple[Row, ...] = (
     ),
     _row("field_added"),
     _row("field_required_unchecked"),
-    _lived("field_required", "field_required", "region", "asks", "settles", would_fail_to_load=2),
-    _lived("field_required_and_there", "field_required", "region", "asks", given={"region": "eu"}),
-    _lived("field_required_after_all_ended", "field_required", "region", "settles", would_fail_to_load=1),
+    _lived("field_required", "field_required", "region", "asks", "settles", also=_REGION, would_fail_to_load=2),
+    _lived("field_required_and_there", "field_required", "region", "asks", given={"region": "eu"}, also=_REGION),
+    _lived("field_required_after_all_ended", "field_required", "region", "settles", also=_REGION, would_fail_to_load=1),
     _row("dataclass_field_required", "field_required", "region", would_fail_to_load=1),
-    _row("now_checked", "field_required", "region", would_fail_to_load=1),
+    Row(
+        "now_checked",
+        {
+            ("field_required", "region"): {"would_fail_to_load": 1},
+            **{("field_retyped", name): {} for name in ("note", "ran", "region")},
+        },
+    ),
     _lived("field_retyped", "field_retyped", "amount", "asks", "settles", given=_HELD, would_fail_to_load=2),
     _lived("field_retyped_held_by_none", "field_retyped", "amount", "asks"),
     _lived("field_retyped_unchecked", "field_retyped", "amount", "asks", given=_HELD, unknown=1),
@@ -166,7 +182,15 @@ TABLE: tuple[Row, ...] = (
     _row("flow_renamed", owes=("second",)),
     _row("flow_task_renamed", "tasks_changed", "flow", owes=("second",), unknown=1),
     _row("flow_became_graph", "node_removed", "flow", owes=("second",), would_strand=1),
-    _row("graph_became_flow", "node_removed", "ask", would_strand=1),
+    Row(
+        "graph_became_flow",
+        {
+            ("node_removed", "ask"): {"would_strand": 1},
+            **{("node_removed", name): {} for name in ("begin", "end")},
+            **{("field_removed", name): {"would_hide": 1} for name in ("note", "ran")},
+            ("field_removed", "fail"): {},
+        },
+    ),
     _row("flow_dropped", "graph_removed", "flow_dropped", would_fail_to_load=1),
     # Graphs
     _row("dropped", "graph_removed", "dropped", would_fail_to_load=1),
