@@ -35,7 +35,7 @@ def _lines(answer: Mapping[str, Any]) -> Iterator[str]:
         for one in changes[:_MOST]:
             what = f"{one['kind'].replace('_', ' ')} {_code(one['name'])}"
             outcome = one["outcome"].replace("_", " ")
-            yield f"| {_code(one['graph'])} | {what} | {one['count']:,} | {outcome} | {_cell(one['sentence'])} |"
+            yield f"| {_bars(_code(one['graph']))} | {_bars(what)} | {one['count']:,} | {outcome} | {_cell(one['sentence'])} |"
         if len(changes) > _MOST:
             yield f"| | | | | and {len(changes) - _MOST} more |"
     for title, items in (("Not known", answer["reasons"]), ("Taken for granted", answer["assumed"])):
@@ -56,7 +56,12 @@ def _code(text: str) -> str:
 
 
 def _cell(text: str) -> str:
-    return _text(text).replace("|", "\\|")
+    return _bars(_text(text))
+
+
+def _bars(text: str) -> str:
+    """A table's cell ends at a bar, in code too."""
+    return text.replace("|", "\\|")
 
 
 def _text(text: str) -> str:
