@@ -215,6 +215,9 @@ def preflight(
     open_drain: Annotated[bool, typer.Option("--open-drain", help="Open the drains that are needed first.")] = False,
     owner: Annotated[str | None, typer.Option(help="Who owns the drains that are opened.")] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown for a pull request's comment.")] = False,
+    markdown_file: Annotated[
+        Path | None, typer.Option(help="Write that Markdown to a file, beside what is printed.")
+    ] = None,
     server: Server = None,
     json: Json = False,
 ) -> None:
@@ -226,6 +229,8 @@ def preflight(
         body = {"topology": candidate, "open_drain": open_drain, **({"owner": owner} if owner else {})}
         found = await api.post("deployments", deployment, "preflight", body=body)
         preflights.print_answer(found, as_markdown=markdown, as_json=json)
+        if markdown_file is not None:
+            preflights.write_markdown(found, markdown_file)
         return {"safe": 0, "blocked": 1, "unknown": 2}.get(str(found.get("verdict")), COULD_NOT_ASK)
 
     _finish(work, server, json)

@@ -2,10 +2,12 @@
 
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from app.cli import output
 from app.drains.preflight_markdown import to_markdown
+from app.errors import SettingsError
 
 _MARKS = {"safe": "[green]✓ safe[/]", "blocked": "[red]✕ would break[/]", "unknown": "[yellow]? unknown[/]"}
 _COLOURS = {"safe": "green", "unknown": "yellow", "may_strand": "yellow"}
@@ -19,6 +21,14 @@ def print_answer(found: Mapping[str, Any], *, as_markdown: bool, as_json: bool) 
         output.as_json(found)
     else:
         _print_table(found)
+
+
+def write_markdown(found: Mapping[str, Any], file: Path) -> None:
+    """The summary for a pull request's comment. Raises ``SettingsError``."""
+    try:
+        file.write_text(to_markdown(found), encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(f"{file} cannot be written ({error.strerror}).") from None
 
 
 def _print_table(found: Mapping[str, Any]) -> None:
