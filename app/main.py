@@ -46,6 +46,16 @@ from app.web.render import SECURITY_HEADERS, Pages
 
 # The pages that change something come before the others: a drain cannot be named "new" in an address.
 ROUTERS = (api.router, drains_api.router, changes.router, api_index.router, web.router, sign_in.router)
+ROUTERS = (
+    api.router,
+    drains_api.router,
+    preflights.router,
+    changes.router,
+    api_index.router,
+    api_preflight.router,
+    api_waiters.router,
+    web.router,
+)
 MAX_BODY = 8_000_000  # bytes; a batch of the thread index, the largest thing that is sent, has half of it
 
 log = get_logger("http")
@@ -87,14 +97,6 @@ def create_app(
     app.state.pages = Pages(version=VERSION, open_notice=open_notice and settings.sign_in.mode == "open", clock=utc_now)
     for router in ROUTERS:
         app.include_router(router)
-    app.include_router(api.router)
-    app.include_router(drains_api.router)
-    app.include_router(preflights.router)
-    app.include_router(changes.router)  # before the other pages: a drain cannot be named "new" in an address
-    app.include_router(api_index.router)
-    app.include_router(api_preflight.router)
-    app.include_router(api_waiters.router)
-    app.include_router(web.router)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     signs_in = settings.sign_in.mode != "open" and not is_local
     callers = Callers(settings, _tokens, is_open=not signs_in)
