@@ -271,7 +271,7 @@ def topology(graph: Any) -> dict[str, Any]:
         "joins": sorted(_joins(walked), key=lambda one: (one["target"], one["sources"])),
         "deferred": sorted(_deferred(walked)),
         "fields": _fields(graph),
-        "subgraphs": {path: {"fields": sorted(_channels(one))} for path, one in walked if path},
+        "subgraphs": {path: {"fields": _fields(one)} for path, one in walked if path},
         "breakpoints": {
             "before": _stops(graph.interrupt_before_nodes),
             "after": _stops(graph.interrupt_after_nodes),

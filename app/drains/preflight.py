@@ -28,7 +28,7 @@ class ChangeKind(StrEnum):
     FIELD_ADDED = "field_added"
     FIELD_REQUIRED = "field_required"
     FIELD_RETYPED = "field_retyped"
-    INNER_FIELD_REMOVED = "inner_field_removed"
+    INNER_FIELD_CHANGED = "inner_field_changed"
     BREAKPOINT_CHANGED = "breakpoint_changed"
     TASKS_CHANGED = "tasks_changed"
     TASKS_UNSEEN = "tasks_unseen"
@@ -60,8 +60,8 @@ class Deployed:
         """Whether it is one function of the functional API. A drawing shows one node that always ends, and no fields."""
         if self.pushed is not None:
             return self.pushed.kind == "entrypoint"
-        edges = {(source, target) for source, target, _ in self.edges}
-        return not self.fields and edges == {(_START, one) for one in self.nodes} | {(one, _END) for one in self.nodes}
+        shown = {(_START, one, False) for one in self.nodes} | {(one, _END, True) for one in self.nodes}
+        return not self.fields and len(self.nodes) == 1 and self.edges == shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,17 +199,22 @@ def _led_to(before: Deployed, node: str) -> bool:
 
 
 def _fields(before: Deployed, after: Candidate) -> Iterator[Change]:
+    yield from _names(before, after)
+    for name in sorted(after.fields):
+        yield from _required(name, before, after)
+        yield from _retyped(name, before, after)
+
+
+def _names(before: Deployed, after: Candidate) -> Iterator[Change]:
+    """Fields that go and come. A graph that declares none shows all that is stored; an entrypoint only what it returned."""
     shows_all = not after.fields and after.kind == "graph"
     if not before.fields or shows_all:
-        return  # a graph that declares none shows all that is stored; an entrypoint shows only what it returned
+        return
     gone, new = sorted(before.fields - set(after.fields)), sorted(set(after.fields) - before.fields)
     renamed = new[0] if len(gone) == len(new) == 1 and _may_be_renamed(before, after, gone[0], new[0]) else None
     for name in gone:
         yield Change(ChangeKind.FIELD_REMOVED, before.graph, name, renamed)
     yield from (Change(ChangeKind.FIELD_ADDED, before.graph, name) for name in new if name not in _needed(after))
-    for name in sorted(after.fields):
-        yield from _required(name, before, after)
-        yield from _retyped(name, before, after)
 
 
 def _required(name: str, before: Deployed, after: Candidate) -> Iterator[Change]:
@@ -223,7 +228,7 @@ def _required(name: str, before: Deployed, after: Candidate) -> Iterator[Change]
 
 def _retyped(name: str, before: Deployed, after: Candidate) -> Iterator[Change]:
     found, was = after.fields[name], before.pushed.fields.get(name) if before.pushed is not None else None
-    if name not in before.fields or found.type.kinds is None:
+    if (before.fields and name not in before.fields) or found.type.kinds is None:
         return
     known = before.types.get(name) or (was.type if was is not None else None)
     is_other = known is not None and known.digest != found.type.digest
@@ -258,8 +263,10 @@ def _inside(before: Deployed, after: Candidate) -> Iterator[Change]:
     pushed = before.pushed
     if pushed is not None:
         for path in sorted(set(pushed.inner_fields) & set(after.inner_fields)):
-            for name in sorted(pushed.inner_fields[path] - after.inner_fields[path]):
-                yield Change(ChangeKind.INNER_FIELD_REMOVED, before.graph, f"{path}.{name}", within=path)
+            was, now = pushed.inner_fields[path], after.inner_fields[path]
+            for name in sorted(set(was) | set(now)):
+                if _may_matter(was.get(name), now.get(name)):
+                    yield Change(ChangeKind.INNER_FIELD_CHANGED, before.graph, f"{path}.{name}", within=path)
     if not (before.is_entrypoint and after.kind == "entrypoint"):
         return
     node = min(before.nodes, default=before.graph)
@@ -267,6 +274,15 @@ def _inside(before: Deployed, after: Candidate) -> Iterator[Change]:
         yield Change(ChangeKind.TASKS_UNSEEN, before.graph, node, within=node)
     elif sorted(pushed.tasks.values()) != sorted(after.tasks.values()):
         yield Change(ChangeKind.TASKS_CHANGED, before.graph, node, within=node)
+
+
+def _may_matter(was: CandidateField | None, now: CandidateField | None) -> bool:
+    """Whether a field of a subgraph that is stored may be missed, or be refused: not one that is new and needed by nobody."""
+    if was is None or now is None:
+        return now is None or bool(now.required_by)
+    return (
+        was.type.digest != now.type.digest or not now.required_by | now.checked_by <= was.required_by | was.checked_by
+    )
 
 
 def _stops(before: Deployed, after: Candidate) -> Iterator[Change]:

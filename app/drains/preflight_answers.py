@@ -98,7 +98,7 @@ _WHAT: Mapping[ChangeKind, str] = {
     ChangeKind.FIELD_ADDED: "The field `{name}` is new",
     ChangeKind.FIELD_REQUIRED: "The field `{name}` is required",
     ChangeKind.FIELD_RETYPED: "The field `{name}` takes other values than before",
-    ChangeKind.INNER_FIELD_REMOVED: "The field `{name}` of a subgraph is not in the candidate",
+    ChangeKind.INNER_FIELD_CHANGED: "The field `{name}` of a subgraph is another in the candidate, or not there",
     ChangeKind.BREAKPOINT_CHANGED: "The graph stops at `{name}` where it did not, or no more",
     ChangeKind.TASKS_CHANGED: "The entrypoint `{name}` calls other tasks, or in another order",
     ChangeKind.TASKS_UNSEEN: "What the entrypoint `{name}` calls is not known of the deployed one",
@@ -118,7 +118,7 @@ _UNSEEN: Mapping[ChangeKind, str] = {
     ChangeKind.FIELD_RETYPED: "{n} hold it, or may, and what the code makes of their values cannot be told from here.",
     ChangeKind.TASKS_CHANGED: "{n} wait inside, and where is not shown: results of finished tasks may be thrown away.",
     ChangeKind.TASKS_UNSEEN: "{n} wait inside. Push the topology after each deploy, and it can be compared.",
-    ChangeKind.INNER_FIELD_REMOVED: "{n} wait inside that subgraph, whose fields nobody lists.",
+    ChangeKind.INNER_FIELD_CHANGED: "{n} wait inside that subgraph, whose fields nobody lists.",
 }
 
 

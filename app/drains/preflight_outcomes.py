@@ -37,6 +37,7 @@ class Outcome(StrEnum):
 _NOT_READ = frozenset({Condition.UNREAD, Condition.UNPLACED, Condition.GRAPH_MISSING, Condition.UNREADABLE})
 _UNREAD = _NOT_READ | {Condition.PRESUMED_SETTLED}
 _HOLDS_MORE = _NOT_READ | {Condition.STRANDED, Condition.LOST}  # than the deployed graph shows
+_NO_STATE = frozenset({Condition.GRAPH_MISSING, Condition.UNREADABLE})
 _NOTHING = frozenset({Condition.GONE, Condition.NEVER_RAN})
 _HITS = frozenset(found for found in Disposition if found.group == "blocking")
 
@@ -63,8 +64,10 @@ def _breakpoint_changed(change: Change, subject: Subject, rules: Rules) -> Outco
 def _node_removed(change: Change, subject: Subject, rules: Rules) -> Outcome:
     node = change.name
     found = _judged(Target("node", node), subject, rules)
+    hits = _at(subject, node)
+    if subject.condition in _NO_STATE and not hits:
+        return Outcome.UNKNOWN
     if found.disposition in _HITS:
-        hits = _at(subject, node)
         is_sent = bool(hits) and all(leaf.sent for leaf in hits)
         return Outcome.WOULD_DROP_SEND if is_sent else Outcome.WOULD_STRAND
     if found.disposition is Disposition.MAY_HOLD_TARGET:
@@ -108,6 +111,8 @@ def _field_removed(change: Change, subject: Subject, rules: Rules) -> Outcome:
     target = Target("remove", change.name)
     if change.renamed_to is not None:  # who goes on with a settled thread would miss it, too
         target = Target("rename", change.name, new=change.renamed_to)
+    if subject.condition in _NO_STATE:
+        return Outcome.UNKNOWN
     found = _judged(target, subject, rules)
     return Outcome.WOULD_HIDE if found.disposition in _HITS else _rest(found)
 

@@ -30,7 +30,7 @@ from app.errors import BadRequest, NotFound
 from app.facts.candidates import Candidate, drawn_hash
 from app.facts.topology import UNREADABLE
 from app.facts.types import Condition
-from app.inventory import reads, subjects
+from app.inventory import reads, register, subjects
 from app.inventory.freshness import read_polls, threads_source
 from app.inventory.store import Store
 from app.inventory.subjects import SubjectKey
@@ -106,7 +106,12 @@ class Preflights:
         polls = await read_polls(connection, row.id)
         source = threads_source(row, polls, poll_interval=settings.poll_interval, now=now)
         alarms = await reads.list_alarms(connection, row.id, settings.name)
-        standing = [alarm for alarm in alarms if alarm.code in WITHHOLD and alarm.acknowledged_at is None]
+        codes = await register.acknowledged_codes(connection, row.id, drain_id=None, now=now)
+        standing = [
+            alarm
+            for alarm in alarms
+            if alarm.code in WITHHOLD and (alarm.code not in codes or codes[alarm.code] < alarm.last_seen_at)
+        ]
         return [
             *freshness(polls, is_failing=source.status == "failed", now=now),
             *(PreflightReason(alarm.code, alarm.sentence, alarm.count) for alarm in standing),
@@ -175,8 +180,9 @@ async def weigh(
         spec = DrainSpec(name="preflight", deployment=settings.name, graph=graph, targets=())
         row = _NoDrain(deployment_id, to_json(spec))
         look = await take_look(connection, store, row, settings, now=now, count=False)
-        counts = await subjects.count_subjects(connection, deployment_id, look.population, lens=look.lens)
-        look.counts = counts
+        if any(change.kind is ChangeKind.GRAPH_REMOVED for change in of_graph):
+            look.population = and_(look.population, reads.has_graph())  # a thread of no graph loses none
+        look.counts = await subjects.count_subjects(connection, deployment_id, look.population, lens=look.lens)
         for change in of_graph:
             found += await _weighed(connection, look, change)
         moved = reads.may_belong(graph, metadata={}, created_before=None)
@@ -247,3 +253,5 @@ def _assumed(before: Mapping[str, Deployed], candidates: Mapping[str, Candidate]
                 f"No topology of the deployed `{graph}` was pushed: where several edges lead into a node, whether it waits for "
                 "all of them is taken to be as in the candidate."
             )
+        if known.pushed is None and candidates[graph].inner_fields:
+            yield f"No topology of the deployed `{graph}` was pushed: the fields of its subgraphs are taken to be as in the candidate."

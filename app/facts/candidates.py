@@ -46,7 +46,7 @@ class Candidate:
     joins: frozenset[Join] = frozenset()
     deferred: frozenset[str] = frozenset()
     fields: Mapping[str, CandidateField] = field(default_factory=dict)
-    inner_fields: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    inner_fields: Mapping[str, Mapping[str, CandidateField]] = field(default_factory=dict)
     stops: Mapping[str, frozenset[str]] = field(default_factory=dict)
     tasks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -81,11 +81,8 @@ def to_json(candidate: Candidate) -> dict[str, Any]:
         "edges": sorted([*edge] for edge in candidate.edges),
         "joins": sorted([sorted(sources), target] for sources, target in candidate.joins),
         "deferred": sorted(candidate.deferred),
-        "fields": {
-            name: [*type_to_json(one.type), sorted(one.required_by), sorted(one.checked_by)]
-            for name, one in candidate.fields.items()
-        },
-        "inner_fields": {path: sorted(names) for path, names in candidate.inner_fields.items()},
+        "fields": _fields_to_json(candidate.fields),
+        "inner_fields": {path: _fields_to_json(found) for path, found in candidate.inner_fields.items()},
         "stops": {when: sorted(nodes) for when, nodes in candidate.stops.items()},
         "tasks": {name: list(tasks) for name, tasks in candidate.tasks.items()},
     }
@@ -100,14 +97,23 @@ def from_json(graph: str, raw: Mapping[str, Any]) -> Candidate:
         edges=frozenset((source, target, bool(conditional)) for source, target, conditional in raw["edges"]),
         joins=frozenset((frozenset(sources), target) for sources, target in raw["joins"]),
         deferred=frozenset(raw["deferred"]),
-        fields={
-            name: CandidateField(type_from_json(one[:3]), frozenset(one[3]), frozenset(one[4]))
-            for name, one in raw["fields"].items()
-        },
-        inner_fields={path: frozenset(names) for path, names in raw["inner_fields"].items()},
+        fields=_fields_from_json(raw["fields"]),
+        inner_fields={path: _fields_from_json(found) for path, found in raw["inner_fields"].items()},
         stops={when: frozenset(nodes) for when, nodes in raw["stops"].items()},
         tasks={name: tuple(tasks) for name, tasks in raw["tasks"].items()},
     )
+
+
+def _fields_to_json(fields: Mapping[str, CandidateField]) -> dict[str, Any]:
+    return {
+        name: [*type_to_json(one.type), sorted(one.required_by), sorted(one.checked_by)] for name, one in fields.items()
+    }
+
+
+def _fields_from_json(raw: Mapping[str, Any]) -> dict[str, CandidateField]:
+    return {
+        name: CandidateField(type_from_json(one[:3]), frozenset(one[3]), frozenset(one[4])) for name, one in raw.items()
+    }
 
 
 def type_to_json(found: FieldType) -> list[Any]:
@@ -135,12 +141,9 @@ def _candidate(graph: str, raw: Mapping[str, object]) -> Candidate:
         edges=frozenset(_edge(one) for one in _list(raw.get("edges"), "edges")),
         joins=frozenset(_join(one) for one in _list(raw.get("joins", []), "joins")),
         deferred=_names(raw.get("deferred", []), "deferred"),
-        fields={
-            _name(name): _field(_mapping(one, "A field"))
-            for name, one in _mapping(raw.get("fields", {}), "`fields`").items()
-        },
+        fields=_fields(raw),
         inner_fields={
-            _name(path): _names(_mapping(one, "A subgraph").get("fields", []), "fields")
+            _name(path): _fields(_mapping(one, "A subgraph"))
             for path, one in _mapping(raw.get("subgraphs", {}), "`subgraphs`").items()
         },
         stops={
@@ -152,6 +155,11 @@ def _candidate(graph: str, raw: Mapping[str, object]) -> Candidate:
             for name, tasks in _mapping(raw.get("tasks", {}), "`tasks`").items()
         },
     )
+
+
+def _fields(raw: Mapping[str, object]) -> dict[str, CandidateField]:
+    found = _mapping(raw.get("fields", {}), "`fields`")
+    return {_name(name): _field(_mapping(one, "A field")) for name, one in found.items()}
 
 
 def _field(raw: Mapping[str, object]) -> CandidateField:
