@@ -19,12 +19,12 @@ from app.api import drains as drains_api
 from app.api import index as api_index
 from app.api import preflight as api_preflight
 from app.api import routes as api
+from app.api import waiters as api_waiters
 from app.auth.access import Access
 from app.auth.callers import Callers
 from app.auth.provider import Provider
 from app.auth.sessions import session_options
 from app.auth.tokens import Tokens
-from app.api import waiters as api_waiters
 from app.cli.connection import MARK
 from app.cli.main import run_with
 from app.clock import utc_now
@@ -38,14 +38,12 @@ from app.logs import get_logger
 from app.places import STATIC
 from app.settings import Settings
 from app.version import VERSION
-from app.web import changes, sign_in
-from app.web import changes, preflights
+from app.web import changes, preflights, sign_in
 from app.web import routes as web
 from app.web.errors import error_page
 from app.web.render import SECURITY_HEADERS, Pages
 
 # The pages that change something come before the others: a drain cannot be named "new" in an address.
-ROUTERS = (api.router, drains_api.router, changes.router, api_index.router, web.router, sign_in.router)
 ROUTERS = (
     api.router,
     drains_api.router,
@@ -55,6 +53,7 @@ ROUTERS = (
     api_preflight.router,
     api_waiters.router,
     web.router,
+    sign_in.router,
 )
 MAX_BODY = 8_000_000  # bytes; a batch of the thread index, the largest thing that is sent, has half of it
 

@@ -1,7 +1,7 @@
 """topologies that are pushed, what a deploy did by comparison, and who waits on a gate
 
 Revision ID: 0009
-Revises: 0004
+Revises: 0012
 """
 
 import sqlalchemy as sa
@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = '0009'
-down_revision = '0004'
+down_revision = '0012'
 branch_labels = None
 depends_on = None
 

@@ -7,10 +7,11 @@ import orjson
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from app.auth.callers import by_of
 from app.auth.same_origin import require_same_origin
 from app.clock import utc_now
 from app.drains.preflights import Preflights
-from app.drains.register import By, Register
+from app.drains.register import Register
 from app.drains.waiters import Waiters
 from app.errors import BadRequest, Conflict
 from app.facts.candidates import BadTopology, Candidate, read_topology
@@ -53,7 +54,7 @@ async def ask(request: Request, name: str, data: Data, form: Sent) -> Response:
             is_whole=is_whole,
             opens=form.has("open_drain", "yes"),
             owner=None,
-            by=By("browser", utc_now()),
+            by=by_of(request, "browser", utc_now()),
         )
     except (BadRequest, Conflict) as error:
         page = PreflightPage(status, typed, error.message)
@@ -64,7 +65,7 @@ async def ask(request: Request, name: str, data: Data, form: Sent) -> Response:
 @router.post("/drains/{name}/waiters/{waiter}/cancel")
 async def cancel_wait(request: Request, name: str, waiter: str) -> RedirectResponse:
     waiters: Waiters = request.app.state.waiters
-    await waiters.cancel(name, waiter, By("browser", utc_now()))
+    await waiters.cancel(name, waiter, by_of(request, "browser", utc_now()))
     return RedirectResponse(f"{paths.drain_path(name)}#waiters-title", 303)
 
 

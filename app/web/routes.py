@@ -9,8 +9,6 @@ from app.auth.callers import by_of
 from app.auth.same_origin import require_same_origin
 from app.clock import utc_now
 from app.drains.register import Register
-from app.inventory.views import DeploymentStatus, Inventory
-from app.drains.register import By, Register
 from app.drains.waiters import Waiters
 from app.inventory.views import DeploymentStatus, Inventory, Waiter
 from app.web import contexts, deploys, paths
@@ -211,7 +209,7 @@ async def show_drain(
 
 async def _who_waits(request: Request, drain: str) -> tuple[Waiter, ...]:
     waiters: Waiters = request.app.state.waiters
-    return await waiters.list(drain, By("browser", utc_now()))
+    return await waiters.list(drain, by_of(request, "browser", utc_now()))
 
 
 def _respond(request: Request, page: Page, *, status: int = 200) -> HTMLResponse:

@@ -11,7 +11,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.errors import DrainboardError
 from app.rights import Caller
-from app.web import changes
 from app.web import changes, preflights
 from app.web.errors import error_page
 from app.web.render import Pages
