@@ -8,13 +8,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.drains.register import By
 from app.drains.service import Drains
-from app.errors import BadRequest, NotFound
+from app.errors import BadRequest, Conflict, NotFound
 from app.inventory import reads, register, waiters
 from app.inventory.store import Store
 from app.inventory.views import Waiter
 
 LONGEST = timedelta(days=7)
 SHOWN_AFTER = timedelta(hours=1)
+MOST = 100
 
 
 class Waiters:
@@ -32,6 +33,10 @@ class Waiters:
         waiter_id = secrets.token_hex(8)
         async with self._store.database.write() as connection:
             row = await self._row(connection, drain)
+            if await waiters.count_waiting(connection, row.id, now=by.now) >= MOST:
+                raise Conflict(
+                    f"{MOST} wait on the drain {drain} already. Cancel those that nobody needs.", code="too_many"
+                )
             await waiters.add_waiter(
                 connection,
                 row,

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import insert, or_, select, update
+from sqlalchemy import func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.inventory import tables
@@ -62,6 +62,13 @@ async def end_waiter(
         .values(outcome=outcome, ended_at=now, ended_by=by)
     )
     return bool(done.rowcount)
+
+
+async def count_waiting(connection: AsyncConnection, drain_id: int, *, now: datetime) -> int:
+    """How many wait on a drain now."""
+    waits = _table.c.outcome.is_(None) & (_table.c.until > now - SILENT_AFTER)
+    query = select(func.count()).select_from(_table).where(_table.c.drain_id == drain_id, waits)
+    return int(await connection.scalar(query) or 0)
 
 
 async def list_waiters(
