@@ -18,7 +18,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app import metrics
 from app.api import drains as drains_api
 from app.api import index as api_index
+from app.api import preflight as api_preflight
 from app.api import routes as api
+from app.api import waiters as api_waiters
 from app.auth.access import Access
 from app.auth.callers import Callers
 from app.auth.provider import Provider
@@ -27,6 +29,8 @@ from app.auth.tokens import Tokens
 from app.cli.connection import MARK
 from app.cli.main import run_with
 from app.clock import utc_now
+from app.drains.preflights import Preflights
+from app.drains.waiters import Waiters
 from app.errors import DrainboardError, StoreError
 from app.inventory.db import head_revision
 from app.jobs.dashboard import Dashboard
@@ -35,13 +39,23 @@ from app.logs import get_logger
 from app.places import STATIC
 from app.settings import Settings
 from app.version import VERSION
-from app.web import changes, sign_in
+from app.web import changes, preflights, sign_in
 from app.web import routes as web
 from app.web.errors import error_page
 from app.web.render import SECURITY_HEADERS, Pages
 
 # The pages that change something come before the others: a drain cannot be named "new" in an address.
-ROUTERS = (api.router, drains_api.router, changes.router, api_index.router, web.router, sign_in.router)
+ROUTERS = (
+    api.router,
+    drains_api.router,
+    preflights.router,
+    changes.router,
+    api_index.router,
+    api_preflight.router,
+    api_waiters.router,
+    web.router,
+    sign_in.router,
+)
 MAX_BODY = 8_000_000  # bytes; a batch of the thread index, the largest thing that is sent, has half of it
 
 log = get_logger("http")
@@ -66,6 +80,8 @@ def create_app(
             app.state.register = runtime.register
             app.state.statements = runtime.statements
             app.state.tokens = Tokens(settings, runtime.store)
+            app.state.waiters = Waiters(runtime.store, runtime.drains)
+            app.state.preflights = Preflights(settings, runtime.store)
             yield
 
     app = FastAPI(

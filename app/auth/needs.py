@@ -13,6 +13,7 @@ ADMINS = frozenset({"settings", "tokens"})
 _ASKS = frozenset({"GET", "HEAD", "OPTIONS"})
 _PUSHES = {"index": Right.INDEX, "facts": Right.FACTS, "topology": Right.FACTS}
 _ASKED_BY_POST = frozenset({"preflight"})
+_A_WAITER = 4  # parts of its address
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,10 @@ def needed(method: str, path: str) -> Need | None:
 
 def _rights(method: str, parts: Sequence[str]) -> frozenset[Right]:
     what = parts[2] if len(parts) > 2 and parts[0] == "deployments" else ""
+    if parts[:1] == ["drains"] and parts[2:3] == ["waiters"] and method in ("POST", "PUT") and len(parts) <= _A_WAITER:
+        return frozenset(
+            {Right.READ}
+        )  # who may ask the gate may be seen to wait at it; to cancel a wait is an operator's
     if method in _ASKS or what in _ASKED_BY_POST:
         # What reports is told which threads there are to report.
         return frozenset({Right.READ, Right.FACTS}) if what == "index" else frozenset({Right.READ})

@@ -10,12 +10,12 @@ import typer
 from typer import exceptions as typer_errors
 
 from app import logs
-from app.cli import checking, output
+from app.candidate.running import Source
+from app.cli import candidates, checking, output, preflights, waiting
 from app.cli.connection import Api, MakeApp, Refused, connect
 from app.cli.index import import_file
 from app.cli.serve import serve_forever
 from app.cli.tokens import tokens
-from app.clock import monotonic
 from app.errors import DrainboardError, SettingsError
 from app.inventory.cube import Checked, check_counts
 from app.inventory.db import Database, head_revision
@@ -23,7 +23,6 @@ from app.settings import load_drains, load_settings, parse_duration
 from app.version import FOUND, VERSION
 
 COULD_NOT_ASK = 3
-LONGEST_PAUSE = 10.0
 POLL_STATES = {"complete": 0, "incomplete": 2, "failed": 3}
 
 Server = Annotated[str | None, typer.Option("--server", help="Address of a Drainboard; else DRAINBOARD_SERVER.")]
@@ -154,6 +153,7 @@ def gate(
     drain: str,
     max_age: Annotated[str | None, typer.Option(help="Ask for fresher evidence than the policy does, like 5m.")] = None,
     wait: Annotated[str | None, typer.Option(help="Wait until drained, at most this long.")] = None,
+    caller: Annotated[str | None, typer.Option("--as", help="Who waits, as the drain's page shows it.")] = None,
     server: Server = None,
     json: Json = False,
 ) -> None:
@@ -163,15 +163,76 @@ def gate(
         _seconds(max_age, "--max-age")
 
     async def work(api: Api) -> int:
-        until = monotonic() + limit
-        while True:
-            found = await api.get("drains", drain, "gate", max_age=max_age)
-            left = until - monotonic()
-            if found["verdict"] == "drained" or left <= 0:
-                break
-            await asyncio.sleep(min(left, LONGEST_PAUSE, max(1.0, float(found["retry_after_seconds"] or 2))))
+        wait = waiting.Wait(drain, limit, caller or waiting.caller(), max_age, quiet=json)
+        found = await wait.answer(api)
         output.as_json(found) if json else output.answer(found)
         return _exit_code(found.get("verdict"))
+
+    _finish(work, server, json)
+
+
+Graph = Annotated[str | None, typer.Option("--graph", help="A graph of the application, like app.graph:graph.")]
+GraphId = Annotated[str | None, typer.Option("--graph-id", help="The id that it is deployed under.")]
+LanggraphJson = Annotated[Path | None, typer.Option("--langgraph-json", help="All graphs of this file.")]
+Python = Annotated[str | None, typer.Option("--python", help="The application's own interpreter.")]
+Timeout = Annotated[str, typer.Option("--timeout", help="How long importing the application may take.")]
+
+
+@app.command()
+def topology(
+    graph: Graph = None,
+    graph_id: GraphId = None,
+    langgraph_json: LanggraphJson = None,
+    python: Python = None,
+    timeout: Timeout = "2m",
+    push: Annotated[str | None, typer.Option(help="Tell this deployment that it looks like this now.")] = None,
+    server: Server = None,
+    json: Json = False,
+) -> None:
+    """Print what graphs look like by their own code. It runs that code, in a process without our secrets."""
+    source = Source(graph, graph_id, langgraph_json, python, _seconds(timeout, "--timeout"))
+    found = candidates.read(source)
+    if push is None:
+        output.as_json(found)
+        raise typer.Exit(0)
+
+    async def work(api: Api) -> int:
+        taken = await api.put("deployments", push, "topology", body=found)
+        output.as_json(taken) if json else preflights.print_taken(taken)
+        return 0
+
+    _finish(work, server, json)
+
+
+@app.command()
+def preflight(
+    deployment: str,
+    graph: Graph = None,
+    graph_id: GraphId = None,
+    langgraph_json: LanggraphJson = None,
+    topology: Annotated[Path | None, typer.Option("--topology", help="A file that `topology` has written.")] = None,
+    python: Python = None,
+    timeout: Timeout = "2m",
+    open_drain: Annotated[bool, typer.Option("--open-drain", help="Open the drains that are needed first.")] = False,
+    owner: Annotated[str | None, typer.Option(help="Who owns the drains that are opened.")] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown for a pull request's comment.")] = False,
+    markdown_file: Annotated[
+        Path | None, typer.Option(help="Write that Markdown to a file, beside what is printed.")
+    ] = None,
+    server: Server = None,
+    json: Json = False,
+) -> None:
+    """Would deploying this break a live thread? Exits 0 safe, 1 would break, 2 unknown, 3 could not ask."""
+    source = Source(graph, graph_id, langgraph_json, python, _seconds(timeout, "--timeout"))
+    candidate = candidates.read(source, topology)
+
+    async def work(api: Api) -> int:
+        body = {"topology": candidate, "open_drain": open_drain, **({"owner": owner} if owner else {})}
+        found = await api.post("deployments", deployment, "preflight", body=body)
+        preflights.print_answer(found, as_markdown=markdown, as_json=json)
+        if markdown_file is not None:
+            preflights.write_markdown(found, markdown_file)
+        return {"safe": 0, "blocked": 1, "unknown": 2}.get(str(found.get("verdict")), COULD_NOT_ASK)
 
     _finish(work, server, json)
 

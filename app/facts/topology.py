@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from app.facts.privacy import node_name
-from app.facts.types import Topology
+from app.facts.types import FieldType, Topology
 
 UNREADABLE = "unreadable"
 _ENDS = frozenset({"__start__", "__end__"})
@@ -23,6 +23,8 @@ def reduce_topology(
     plain: Mapping[str, object],
     xray: Mapping[str, object],
     fields: Iterable[str],
+    types: Mapping[str, FieldType] | None = None,
+    required: Iterable[str] = (),
 ) -> Topology:
     """Reduce the two answers of ``GET /assistants/{id}/graph`` and the names of the state schema to a topology."""
     nodes: set[str] = set()
@@ -44,6 +46,8 @@ def reduce_topology(
         edges=tuple(edges),
         fields=frozenset(fields),
         xray_hash=drawing_hash(xray),
+        types=types or {},
+        required=frozenset(required),
     )
 
 

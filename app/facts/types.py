@@ -296,11 +296,21 @@ class Condition(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class FieldType:
+    """What a field takes. ``kinds`` None: anything. ``is_loose``: any value of these kinds will do, whatever is in it."""
+
+    digest: str
+    kinds: frozenset[Kind] | None = None
+    is_loose: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Topology:
     """A graph as deployed: node paths, joins, deferred nodes, edges and state fields. Hashed to notice a deploy.
 
     ``edges`` are (source, target, conditional) as the server draws them; they never prove that a node is unreachable.
-    ``xray_hash`` is of the drawing with inner nodes alone, which is all that a scan asks for.
+    ``xray_hash`` is of the drawing with inner nodes alone, which is all that a scan asks for. ``types`` has what each field
+    takes, ``required`` what an input must have, where the server tells; they make no other revision.
     """
 
     graph_id: str
@@ -311,6 +321,8 @@ class Topology:
     edges: tuple[tuple[str, str, bool], ...]
     fields: frozenset[str]
     xray_hash: str
+    types: Mapping[str, FieldType] = field(default_factory=dict)
+    required: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """What each deploy did: which graphs it changed, which threads waited at a node that it removed, and what became of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -39,13 +39,23 @@ class Unfinished:
 
 
 async def keep_deploy(
-    connection: AsyncConnection, deployment_id: int, changes: Sequence[GraphChange], *, poll_id: int, now: datetime
+    connection: AsyncConnection,
+    deployment_id: int,
+    changes: Sequence[GraphChange],
+    *,
+    poll_id: int,
+    now: datetime,
+    comparison: Sequence[Mapping[str, Any]] | None = None,
 ) -> int:
     """Store a deploy, with the threads that were last seen waiting at a node which it removed. Call it before any of them is
     read again."""
     done = await connection.execute(
         insert(tables.deploy).values(
-            deployment_id=deployment_id, poll_id=poll_id, noticed_at=now, changes=[asdict(change) for change in changes]
+            deployment_id=deployment_id,
+            poll_id=poll_id,
+            noticed_at=now,
+            changes=[asdict(change) for change in changes],
+            comparison=None if comparison is None else list(comparison),
         )
     )
     deploy_id = int((done.inserted_primary_key or (0,))[0])
@@ -186,6 +196,19 @@ async def find_unfinished(connection: AsyncConnection, deployment_id: int) -> Un
     return Unfinished(newest.deploy_id, noticed_at, graph, nodes, newest.n) if noticed_at is not None else None
 
 
+async def find_last_comparison(connection: AsyncConnection, deployment_id: int, *, since: datetime) -> Deploy | None:
+    """The newest deploy since then that was compared with what was there before; without what became of the threads."""
+    table = tables.deploy
+    query = (
+        select(table)
+        .where(table.c.deployment_id == deployment_id, table.c.noticed_at >= since)
+        .order_by(table.c.id.desc())
+        .limit(1)
+    )
+    row = (await connection.execute(query)).one_or_none()
+    return None if row is None or row.comparison is None else _deploy(row, "", {}, row.id)
+
+
 def _fates(deployment_id: int) -> Select[Any]:
     """Each wait that a deploy met, with what became of it: by the leaves that stood then and by the thread as it is now."""
     at_or_after = and_(
@@ -284,6 +307,7 @@ def _deploy(row: Any, deployment: str, fates: dict[str, int], latest: int | None
         threads=fates.get("", 0),
         fates={fate: fates.get(fate, 0) for fate in FATES},
         latest=row.id == latest,
+        comparison=None if row.comparison is None else tuple(row.comparison),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from app.facts.candidates import type_to_json
 from app.facts.types import (
     Agreement,
     Cause,
@@ -237,6 +238,8 @@ def topology_to_json(topology: Topology) -> Json:
         "deferred": sorted(topology.deferred),
         "edges": [list(edge) for edge in topology.edges],
         "fields": sorted(topology.fields),
+        "types": {name: type_to_json(found) for name, found in topology.types.items()},
+        "required": sorted(topology.required),
     }
 
 

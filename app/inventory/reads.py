@@ -11,11 +11,13 @@ from sqlalchemy import ColumnElement, Select, and_, case, false, func, or_, sele
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import BadRequest
+from app.facts.candidates import drawn_hash
 from app.facts.privacy import Names, is_hashed
 from app.facts.types import Condition, Departure, Presence, Reading, Shape, Status, ThreadFacts, VersionReading
 from app.inventory import cube, tables
 from app.inventory.cursors import close_cursor, cursor_time, open_cursor
 from app.inventory.encode import Json, pending_nodes, thread_from_row
+from app.inventory.topologies import Pushed, list_pushed
 from app.inventory.views import (
     Alarm,
     Inventory,
@@ -116,10 +118,16 @@ async def list_revisions(connection: AsyncConnection, deployment_id: int) -> tup
     """Every graph revision that was ever seen, newest first."""
     table = tables.graph_revision
     query = select(table).where(table.c.deployment_id == deployment_id).order_by(table.c.id.desc())
-    return tuple(_revision(row) for row in await connection.execute(query))
+    pushed = await list_pushed(connection, deployment_id)
+    return tuple(_revision(row, pushed) for row in await connection.execute(query))
 
 
-def _revision(row: Any) -> RevisionSummary:
+def _revision(row: Any, pushed: Mapping[tuple[str, str], Pushed]) -> RevisionSummary:
+    """Joins and deferred nodes are the topology's where one was pushed that draws the same: a drawing shows a join as several
+    edges, and one that waits for a single node as any other."""
+    found = row.topology
+    said = pushed.get((row.graph_id, drawn_hash(found["nodes"], found["edges"]))) if pushed else None
+    joins = found["joins"] if said is None else sorted({target for _, target in said.candidate.joins})
     return RevisionSummary(
         id=row.id,
         graph=row.graph_id,
@@ -130,11 +138,12 @@ def _revision(row: Any) -> RevisionSummary:
         last_seen_at=row.last_seen_at,
         vanished_at=row.vanished_at,
         nodes=tuple(row.topology["nodes"]),
-        joins=tuple(row.topology["joins"]),
-        deferred=tuple(row.topology["deferred"]),
+        joins=tuple(joins),
+        deferred=tuple(sorted({*found["deferred"], *(said.candidate.deferred if said else ())})),
         fields=tuple(row.topology["fields"]),
         edges=tuple((source, target, bool(conditional)) for source, target, conditional in row.topology["edges"]),
         variant=row.variant,
+        topology_pushed_at=said.pushed_at if said else None,
     )
 
 
@@ -180,7 +189,7 @@ async def list_alarms(connection: AsyncConnection, deployment_id: int, deploymen
 
 def _alarm_threads(deployment: str, code: str, removed: int | None) -> str | None:
     """``removed``: the last deploy that removed a node where threads waited."""
-    if code == "removed_while_waiting" and removed is not None:
+    if code in ("removed_while_waiting", "deploy_broke") and removed is not None:
         return f"/api/v1/deployments/{deployment}/deploys/{removed}"
     shown = {"stranded", "lost", "unplaced", "unreadable", "graph_missing"}
     return f"/api/v1/deployments/{deployment}/threads?condition={code}" if code in shown else None

@@ -102,7 +102,7 @@ def _before(drawn: Drawn, stood: Collection[RevisionSummary], drawings: Sequence
 
 
 async def _refresh(connection: AsyncConnection, known: RevisionSummary, drawn: Drawn, now: datetime) -> None:
-    values = {"last_seen_at": now, "xray_hash": drawn.topology.xray_hash}
+    values = {"last_seen_at": now, "xray_hash": drawn.topology.xray_hash, "topology": topology_to_json(drawn.topology)}
     await connection.execute(update(_table).where(_table.c.id == known.id).values(values))
 
 

@@ -115,6 +115,17 @@ drawing = Table(
     Column("drawn_at", UtcDateTime),
 )
 
+topology = Table(
+    "topology",
+    metadata,
+    _primary_deployment_id(),
+    Column("graph_id", String(255), primary_key=True),
+    Column("drawn", String(16), primary_key=True),  # a hash of the nodes and edges that a server would draw
+    Column("content", JSON, nullable=False),
+    Column("pushed_at", UtcDateTime, nullable=False),
+    Column("actor", String(200), nullable=False),
+)
+
 deploy = Table(
     "deploy",
     metadata,
@@ -123,6 +134,7 @@ deploy = Table(
     Column("poll_id", BigId, nullable=False),
     Column("noticed_at", UtcDateTime, nullable=False),
     Column("changes", JSON, nullable=False),  # one for each graph: nodes and fields added and removed
+    Column("comparison", JSON),  # what a preflight would have said a moment before; null: nobody compared
     Index("ix_deploy_deployment_id_id", "deployment_id", "id"),
 )
 
@@ -436,6 +448,24 @@ activity = Table(
     Column("detail", JSON, nullable=False, default=dict),  # names, ids and counts
     Index("ix_activity_at", "at"),
     Index("ix_activity_deployment_id_at", "deployment_id", "at"),
+)
+
+waiter = Table(
+    "waiter",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    _deployment_id(),
+    _drain_id(),
+    Column("caller", String(200), nullable=False),  # in its own words: a pipeline, a job
+    Column("since", UtcDateTime, nullable=False),
+    Column("until", UtcDateTime, nullable=False),
+    Column("seen_at", UtcDateTime, nullable=False),
+    Column("asked", Integer, nullable=False, default=1),
+    Column("verdict", String(10), nullable=False),
+    Column("outcome", String(12)),  # drained, ran_out, cancelled; null while it waits
+    Column("ended_at", UtcDateTime),
+    Column("ended_by", String(200)),
+    Index("ix_waiter_drain_id", "drain_id", "since"),
 )
 
 # -- traces ----------------------------------------------------------------------------------------------------------

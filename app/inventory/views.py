@@ -54,6 +54,7 @@ class RevisionSummary:
     """A graph as deployed at some time. ``vanished_at``: when the graph was first seen to be gone, or replaced.
 
     ``variant``: None for the graph as its own assistant draws it; else one of the configurations that draw it like this.
+    ``topology_pushed_at``: when the application pushed a topology that looks like this, with which joins are known exactly.
     """
 
     id: int
@@ -70,6 +71,7 @@ class RevisionSummary:
     fields: tuple[str, ...]
     edges: tuple[tuple[str, str, bool], ...]  # source, target, conditional; they never prove "cannot reach"
     variant: str | None = None
+    topology_pushed_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,8 @@ class GraphChange:
 @dataclass(frozen=True, slots=True)
 class Deploy:
     """One deploy as a poll noticed it. ``threads`` waited at a node that it removed, a moment before; ``fates`` counts what
-    became of them since. ``latest``: no later deploy is known."""
+    became of them since. ``latest``: no later deploy is known. ``comparison``: what a preflight would have said of it a moment
+    before, the worst first; None: nobody compared."""
 
     id: int
     deployment: str
@@ -116,6 +119,7 @@ class Deploy:
     threads: int
     fates: Mapping[str, int]
     latest: bool
+    comparison: tuple[Mapping[str, object], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,6 +414,25 @@ class Said:
     names: tuple[str, ...] = ()
     criteria_version: int | None = None
     of_deployment: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter:
+    """Somebody who waits on a drain's gate. ``caller``: in its own words. ``seen_at``: when it last asked; ``asked``: how often.
+    ``outcome`` None: it waits; drained, ran_out (of time) or cancelled."""
+
+    id: str
+    drain: str
+    caller: str
+    since: datetime
+    until: datetime
+    seen_at: datetime
+    asked: int
+    verdict: str
+    outcome: str | None
+    ended_at: datetime | None
+    ended_by: str | None
+    is_silent: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import ClassVar
 
 from app.drains.answers import Answer, BlockingThread, Verdict
+from app.drains.preflight_answers import PreflightAnswer
 from app.drains.register import DrainDetail
 from app.inventory.evaluations import HeldAnswer
 from app.inventory.finding import Found, Hit
@@ -28,6 +29,7 @@ from app.inventory.views import (
     SourceStatus,
     ThreadPage,
     Token,
+    Waiter,
 )
 from app.rights import Right
 from app.web import words
@@ -205,6 +207,7 @@ class DrainPage:
     burndown: BurnPicture | None = None
     traces: tuple[TracedNode, ...] = ()
     entries: tuple[NodeEntry, ...] = ()
+    waiters: tuple[Waiter, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +245,17 @@ class Suggestions:
     graphs: tuple[str, ...]
     nodes: tuple[str, ...]
     fields: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PreflightPage:
+    """A candidate beside what is deployed. ``typed``: the topology as it was given; ``wrong``: why it could not be taken."""
+
+    template: ClassVar[str] = "preflight.html"
+    deployment: DeploymentStatus
+    typed: str = ""
+    wrong: str | None = None
+    answer: PreflightAnswer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,6 +342,7 @@ Page = (
     | AnswerPage
     | DrainFormPage
     | SearchPage
+    | PreflightPage
     | ActivityPage
     | SignInPage
     | SettingsPage

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from app.drains.sentences import names
-from app.inventory.views import Deploy, DeploymentStatus, RevisionSummary
+from app.inventory.views import Deploy, DeploymentStatus, GraphChange, RevisionSummary
 from app.web import paths
 from app.web.graph_picture import GraphPicture, Href, NodeTotals, draw_graph
 
@@ -89,9 +89,26 @@ def pictures(deploy: Deploy, deployment: DeploymentStatus) -> tuple[GraphPicture
     found = []
     for change in deploy.changes:
         revision = _revision(deployment, change.graph, change.after)
-        if revision is not None and (change.nodes_added or change.nodes_removed):
-            found.append(draw_graph(revision, NodeTotals({}, {}), change.nodes_removed, _href(deployment.name)))
+        news = _news(change, _revision(deployment, change.graph, change.before), revision)
+        if revision is not None and (news or change.nodes_removed):
+            href = _href(deployment.name)
+            found.append(draw_graph(revision, NodeTotals({}, {}), change.nodes_removed, href, news=news))
     return tuple(found)
+
+
+def _news(change: GraphChange, before: RevisionSummary | None, after: RevisionSummary | None) -> dict[str, str]:
+    """What a deploy did to the nodes that are there: new, or changed, which means that other edges lead to or from it, or that
+    it waits for others than before."""
+    if before is None or after is None:
+        return {}
+    kept = set(before.nodes) & set(after.nodes)
+    changed = {node for node in kept if _around(before, node) != _around(after, node)}
+    return {**dict.fromkeys(sorted(changed), "changed"), **dict.fromkeys(change.nodes_added, "new")}
+
+
+def _around(revision: RevisionSummary, node: str) -> tuple[set[tuple[str, str, bool]], bool, bool]:
+    edges = {edge for edge in revision.edges if node in edge[:2]}
+    return edges, node in revision.joins, node in revision.deferred
 
 
 def _revision(deployment: DeploymentStatus, graph: str, wanted: str | None) -> RevisionSummary | None:

@@ -59,7 +59,8 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class NodeShape:
-    """A box. ``kind``: node, end, frame or removed. ``weight``: 0 holds nothing, 4 holds most."""
+    """A box. ``kind``: node, end, frame or removed. ``weight``: 0 holds nothing, 4 holds most. ``news``: what a deploy did to it,
+    ``new`` or ``changed``."""
 
     name: str
     label: str
@@ -69,6 +70,7 @@ class NodeShape:
     weight: int
     href: str
     marks: tuple[Mark, ...]
+    news: str | None = None
 
     @property
     def text_y(self) -> float:
@@ -162,12 +164,20 @@ def draw_deployment(
     return tuple(pictures)
 
 
-def draw_graph(revision: RevisionSummary, counts: NodeTotals, removed: Iterable[str], href: Href) -> GraphPicture:
-    """The graph of a revision, with the nodes that are gone and still hold threads below. ``href``: node, condition."""
+def draw_graph(
+    revision: RevisionSummary,
+    counts: NodeTotals,
+    removed: Iterable[str],
+    href: Href,
+    *,
+    news: Mapping[str, str] | None = None,
+) -> GraphPicture:
+    """The graph of a revision, with the nodes that are gone and still hold threads below. ``href``: node, condition; ``news``:
+    what a deploy did to a node."""
     edges = tuple((source, target) for source, target, _ in revision.edges)
     placed = _place_graph(revision.nodes, edges)
     solid = {(source, target) for source, target, conditional in revision.edges if not conditional}
-    return _draw(revision.graph, revision.hash, placed, solid, _Holding(counts, tuple(removed), href))
+    return _draw(revision.graph, revision.hash, placed, solid, _Holding(counts, tuple(removed), href, news or {}))
 
 
 def draw_removed(counts: NodeTotals, removed: Iterable[str], href: Href) -> GraphPicture:
@@ -320,6 +330,7 @@ class _Holding:
     counts: NodeTotals
     removed: tuple[str, ...]
     href: Href
+    news: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def most(self) -> int:
@@ -329,7 +340,7 @@ class _Holding:
         total = self.counts.totals.get(name, 0)
         weight = math.ceil(BOLDEST * math.log(total + 1) / math.log(self.most + 1)) if total else 0
         marks = tuple(self._marks(name, kind, box, label)) if total else ()
-        return NodeShape(name, label, kind, box, total, weight, self.href(name, None), marks)
+        return NodeShape(name, label, kind, box, total, weight, self.href(name, None), marks, self.news.get(name))
 
     def _marks(self, name: str, kind: str, box: Box, label: str) -> Iterator[Mark]:
         counts = {mark: self.counts.by_condition.get(mark, {}).get(name, 0) for mark in MARKS}

@@ -37,6 +37,11 @@ def markdown_path(deployment: str, thread_id: str) -> str:
     return f"{API}{thread_path(deployment, thread_id)}/evidence?format=markdown"
 
 
+def preflight_path(deployment: str) -> str:
+    """Ask about a candidate before it is deployed."""
+    return f"{deployment_path(deployment)}/preflight"
+
+
 def deploy_path(deployment: str, deploy: int | str, fate: str | None = None, cursor: str | None = None) -> str:
     """What a deploy did, and the threads that it met."""
     given = {key: (value,) for key, value in {"fate": fate, "cursor": cursor}.items() if value is not None}

@@ -146,6 +146,7 @@ def make_environment(templates_dir: Path = TEMPLATES, static_dir: Path = STATIC)
         thread_path=paths.thread_path,
         markdown_path=paths.markdown_path,
         deploy_path=paths.deploy_path,
+        preflight_path=paths.preflight_path,
         drain_path=paths.drain_path,
         drain_threads_path=paths.drain_threads_path,
         drain_markdown_path=paths.drain_markdown_path,

@@ -9,9 +9,10 @@ from app.auth.callers import by_of
 from app.auth.same_origin import require_same_origin
 from app.clock import utc_now
 from app.drains.register import Register
+from app.drains.waiters import Waiters
 from app.errors import NotFound
 from app.inventory.finding import HitKind
-from app.inventory.views import DeploymentStatus, Inventory
+from app.inventory.views import DeploymentStatus, Inventory, Waiter
 from app.web import contexts, deploys, paths
 from app.web.burndown_picture import draw_burndown
 from app.web.contexts import (
@@ -287,8 +288,14 @@ async def show_drain(
             {target.name: target.blocking for target in answer.targets if target.kind == "node"},
         ),
         entries=await data.entries(answer.deployment, targets, LAST_ENTRIES),
+        waiters=await _who_waits(request, name),
     )
     return _respond(request, page, status=status)
+
+
+async def _who_waits(request: Request, drain: str) -> tuple[Waiter, ...]:
+    waiters: Waiters = request.app.state.waiters
+    return await waiters.list(drain, by_of(request, "browser", utc_now()))
 
 
 def _respond(request: Request, page: Page, *, status: int = 200) -> HTMLResponse:

@@ -140,6 +140,7 @@ def pages(ask: Ask, made: str, demo: httpx.Client) -> dict[str, tuple[str, int]]
         "failed thread": (f"/deployments/demo/threads/{failed}", 200),
         "live thread": (f"/deployments/demo/threads/{blocking}?live=true", 200),
         "unknown thread": ("/deployments/demo/threads/00000000-0000-4000-8000-000000000000", 404),
+        "preflight": ("/deployments/demo/preflight", 200),
         "drains": ("/drains", 200),
         "blocked drain": ("/drains/drop-await-approval", 200),
         "drained drain": ("/drains/drop-legacy-triage", 200),

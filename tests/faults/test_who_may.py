@@ -186,11 +186,34 @@ async def test_a_viewer_changes_nothing(place: Enter) -> None:
         await it.app.state.runtime.poll(MINE, full=True)
         for who in ("viewer", "viewer of mine"):
             for method, path in addresses(MINE):
-                if method == "GET" or is_public(path) or "preflight" in path:
+                may_wait = method in ("POST", "PUT") and path.startswith("/api/") and "/waiters" in path
+                if method == "GET" or is_public(path) or "preflight" in path or may_wait:
                     continue
                 assert (await it.ask(who, method, path)).status_code == 403, (who, method, path)
         assert (await it.ask("viewer", "GET", "/settings")).status_code == 403
         assert (await it.ask("operator", "GET", "/settings")).status_code == 403
+
+
+async def test_a_viewer_may_wait_at_a_gate_and_be_seen_but_not_end_a_wait_or_open_a_drain(place: Enter) -> None:
+    gate = "/api/v1/drains/my-drain"
+    topology = {
+        "schema": "drainboard.topology/1",
+        "graphs": {"support": {"kind": "graph", "nodes": ["intake", "finish"], "edges": []}},
+    }
+    async with place() as it:
+        await it.app.state.runtime.poll(MINE, full=True)
+        begun = await it.ask("viewer of mine", "POST", f"{gate}/waiters", json={"caller": "ci", "wait": "5m"})
+        assert begun.status_code == 201
+        path = f"{gate}/waiters/{begun.json()['id']}"
+        assert (await it.ask("viewer of mine", "PUT", path, json={"verdict": "blocked"})).status_code == 200
+        assert (await it.ask("viewer of mine", "DELETE", path)).status_code == 403
+        assert (await it.ask("operator of mine", "DELETE", path)).status_code == 200
+        asked = f"/api/v1/deployments/{MINE}/preflight"
+        assert (await it.ask("viewer of mine", "POST", asked, json=topology)).status_code == 200
+        opens = {"topology": topology, "open_drain": True}
+        wanted = (await it.ask("viewer of mine", "POST", asked, json=topology)).json()["drains"]
+        assert (await it.ask("viewer of mine", "POST", asked, json=opens)).status_code == (403 if wanted else 200)
+        assert (await it.ask("operator of mine", "POST", asked, json=opens)).status_code == 200
 
 
 async def test_everybody_with_the_right_gets_through(place: Enter) -> None:

@@ -11,11 +11,19 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.errors import DrainboardError
 from app.rights import Caller
-from app.web import changes
+from app.web import changes, preflights
 from app.web.errors import error_page
 from app.web.render import Pages
 from app.web.routes import router
-from tests.web.fakes import NOW, FakeDashboard, FakeRegister, FakeStatements, full_dashboard
+from tests.web.fakes import (
+    NOW,
+    FakeDashboard,
+    FakePreflights,
+    FakeRegister,
+    FakeStatements,
+    FakeWaiters,
+    full_dashboard,
+)
 
 Open = Callable[..., TestClient]
 
@@ -27,6 +35,9 @@ def make_app(dashboard: FakeDashboard, *, open_notice: bool = False) -> FastAPI:
     app.state.pages = Pages(version="0.1.0", open_notice=open_notice, clock=lambda: NOW)
     app.state.register = FakeRegister(dashboard)
     app.state.statements = FakeStatements()
+    app.state.waiters = FakeWaiters()
+    app.state.preflights = FakePreflights()
+    app.include_router(preflights.router)
     app.include_router(changes.router)
     app.include_router(router)
 

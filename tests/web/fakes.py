@@ -3,8 +3,9 @@
 import uuid
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
+from urllib.parse import quote
 
 from app.drains.answers import (
     Answer,
@@ -21,7 +22,8 @@ from app.drains.answers import (
 )
 from app.drains.burndown import BurnDown, BurnPoint, DeployMark, FlowCount, Gap
 from app.drains.jsonable import to_jsonable
-from app.drains.register import By, DrainDetail
+from app.drains.preflight_answers import ChangeAnswer, PreflightAnswer, PreflightReason
+from app.drains.register import By, DrainDetail, Written
 from app.drains.statements import Owned
 from app.drains.trends import Trend
 from app.errors import BadRequest, Conflict, DrainboardError, NotFound
@@ -56,6 +58,7 @@ from app.inventory.views import (
     SourceStatus,
     ThreadItem,
     ThreadPage,
+    Waiter,
 )
 from app.rights import Caller
 from app.settings import DrainSettings, PolicySettings, RenameSettings
@@ -480,7 +483,7 @@ def deploy(number: int = 7, **override: object) -> Deploy:
     fates = {"stranded": 2, "lost": 1, "not_read": 0, "waiting": 0, "completed": 4}
     base = Deploy(
         id=number, deployment="support-prod", noticed_at=before(minutes=18), poll=42, changes=(change,), threads=7,
-        fates=fates, latest=True,
+        fates=fates, latest=True, comparison=tuple(asdict(each) for each in COMPARED),
     )  # fmt: skip
     return replace(base, **override)  # type: ignore[arg-type]
 
@@ -737,8 +740,9 @@ class FakeRegister:
     def managed(self, name: str) -> Conflict:
         return Conflict(f"The drain {name} is written in drainboard.toml.", code="managed_by_file")
 
-    async def create(self, drain: DrainSettings, by: By) -> None:
+    async def create(self, drain: DrainSettings, by: By) -> Written:
         await self._write("created", drain)
+        return Written(drain.name, "created", 1, drain.phase)
 
     async def replace(self, drain: DrainSettings, by: By, *, seen: str | None = None) -> None:
         await self._write("replaced", drain)
@@ -850,3 +854,53 @@ def _offset(cursor: str | None) -> int:
     if not cursor.isdigit():
         raise BadRequest("This page of threads is not known any more. Start again from the first page.")
     return int(cursor)
+
+
+def waiter(caller: str, **override: object) -> Waiter:
+    """Somebody who waits on a gate."""
+    base = Waiter(
+        id="w1", drain="drop-await-approval", caller=caller, since=before(minutes=9), until=before(minutes=-21),
+        seen_at=before(seconds=4), asked=41, verdict="blocked", outcome=None, ended_at=None, ended_by=None, is_silent=False,
+    )  # fmt: skip
+    return replace(base, **override)  # type: ignore[arg-type]
+
+
+@dataclass
+class FakeWaiters:
+    """Who waits on the blocked drain; ``cancelled`` has what was asked for."""
+
+    cancelled: list[tuple[str, str]] = field(default_factory=list)
+
+    async def list(self, drain: str, by: By) -> tuple[Waiter, ...]:
+        if drain != "drop-await-approval":
+            return ()
+        ended = {"outcome": "ran_out", "ended_at": before(minutes=2)}
+        return (
+            waiter(f"GitHub {HOSTILE_NODE}"),
+            waiter("cron", id="w2", is_silent=True),
+            waiter("ci", id="w3", **ended),
+        )
+
+    async def cancel(self, drain: str, waiter: str, by: By) -> None:
+        self.cancelled.append((drain, waiter))
+
+
+COMPARED = tuple(
+    ChangeAnswer("node_removed", "support", HOSTILE_NODE, outcome, count, f"The node `{HOSTILE_NODE}` goes.",
+                 threads=f"/api/v1/deployments/support-prod/threads?graph=support&pending={quote(HOSTILE_NODE)}" if count else None)
+    for outcome, count in (("would_strand", 11), ("may_strand", 2), ("safe", 0))
+)  # fmt: skip
+
+
+@dataclass
+class FakePreflights:
+    """Answers blocked to everything."""
+
+    async def ask(self, deployment: str, candidates: object, *, is_whole: bool, now: datetime) -> PreflightAnswer:
+        drain = {"name": "preflight-support-1", "deployment": deployment, "graph": "support", "remove_nodes": ["ask"]}
+        return PreflightAnswer(
+            deployment=deployment, environment="production", verdict="blocked", exit_code=1, headline=COMPARED[0].sentence,
+            as_of=before(minutes=1), evaluated_at=now, changes=COMPARED,
+            reasons=(PreflightReason("scan_stale", "The last complete poll is old."),), assumed=("Joins are as drawn.",),
+            drains=(drain,),
+        )  # fmt: skip

@@ -46,6 +46,7 @@ PAGES = {
     "deploy": "/deployments/support-prod/deploys/7",
     "deploy by fate": "/deployments/support-prod/deploys/7?fate=lost",
     "deploy without threads of a fate": "/deployments/support-prod/deploys/7?fate=waiting",
+    "preflight": "/deployments/support-prod/preflight",
     "drains": "/drains",
     "blocked": "/drains/drop-await-approval",
     "blocked by disposition": "/drains/drop-await-approval?disposition=stranded",

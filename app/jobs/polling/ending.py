@@ -25,7 +25,7 @@ ALARM_CONDITIONS = {
     Condition.GRAPH_MISSING: "{n} of a graph that is not deployed.",
     Condition.UNPLACED: "{n} not finished, and no node can be named.",
 }
-SWEEP_ALARMS = ("canary_missing", "graph_unreadable", "count_differs", "removed_while_waiting")
+SWEEP_ALARMS = ("canary_missing", "graph_unreadable", "count_differs", "removed_while_waiting", "deploy_broke")
 
 Failure = SourceError | StoreError | None
 

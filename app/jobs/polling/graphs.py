@@ -9,6 +9,7 @@ from app.facts.topology import UNREADABLE
 from app.inventory import deploys, reads, writes
 from app.inventory.revisions import keep_drawings, keep_revisions, list_drawings
 from app.inventory.views import Drawing, RevisionSummary
+from app.jobs.comparing import compare_deploy
 from app.jobs.deployed import MAX_NEW_DRAWINGS, draw_all, drawings_of, looks_the_same, restarted, unchanged
 from app.jobs.polling.work import Work, log
 from app.jobs.readings import gather
@@ -27,10 +28,14 @@ async def notice_deploys(work: Work, deployed: Deployed) -> None:
         sentence = f"The drawing of {', '.join(broken)} cannot be read, so its nodes are not known."
         poll.alarms["graph_unreadable"] = (sentence[:500], len(broken))
     now = utc_now()
+    async with work.reading() as connection:
+        comparison = await compare_deploy(connection, work.store, poll.deployment_id, work.settings, drawn, now=now)
     async with work.writing() as connection:
         changes = await keep_revisions(connection, poll.deployment_id, drawn, now=now)
         if changes:
-            await deploys.keep_deploy(connection, poll.deployment_id, changes, poll_id=poll.id, now=now)
+            await deploys.keep_deploy(
+                connection, poll.deployment_id, changes, poll_id=poll.id, now=now, comparison=comparison
+            )
             poll.kind = "sweep"
             await writes.update_deployment(connection, poll.deployment_id, sweep_mark=None)
             await writes.update_poll(connection, poll.id, kind="sweep")

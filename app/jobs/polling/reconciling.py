@@ -4,6 +4,7 @@ from sqlalchemy import and_
 
 from app.clock import utc_now
 from app.inventory import deploys, reads, register, tables, writes
+from app.jobs.comparing import broken_by_deploy
 from app.jobs.polling.taking_in import take_in
 from app.jobs.polling.work import BATCH, Work, threads
 from app.jobs.readings import Readings, gather
@@ -76,6 +77,14 @@ async def name_the_stranded(work: Work) -> None:
             f"{threads(found.threads)} waited. Put back what it removed, or take over by hand what waited."
         )
         work.poll.alarms["removed_while_waiting"] = (sentence[:500], found.threads)
+
+
+async def name_the_broken(work: Work) -> None:
+    """What the last deploy is known to have broken beside strandings, as a preflight would have said before it."""
+    async with work.reading() as connection:
+        found = await broken_by_deploy(connection, work.deployment_id, now=utc_now())
+    if found is not None:
+        work.poll.alarms["deploy_broke"] = found
 
 
 async def compare_counts(work: Work) -> None:

@@ -5,7 +5,7 @@ from functools import partial
 
 from app.clock import utc_now
 from app.jobs.listing import Walk, changed, everything
-from app.jobs.polling.reconciling import compare_counts, name_the_stranded, reconcile
+from app.jobs.polling.reconciling import compare_counts, name_the_broken, name_the_stranded, reconcile
 from app.jobs.polling.resuming import remember, resume
 from app.jobs.polling.taking_in import take_in_all
 from app.jobs.polling.work import Work
@@ -34,6 +34,7 @@ async def sweep(work: Work, readings: Readings, deployed: Deployed) -> None:
     await reconcile(work, readings)
     await compare_counts(work)
     await name_the_stranded(work)
+    await name_the_broken(work)
     first_assistant = next((found.assistant_id for found in readings.current.primary.values()), None)
     await probe(server, thread_id=poll.sample, assistant_id=first_assistant)
     for reason in walk.reasons:

@@ -10,12 +10,14 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from app.facts.privacy import Names, compare, error_class, identifier, kind_of, look_of, node_name, shape_of
+from app.facts.schemas import field_type
 from app.facts.topology import drawing_hash, reduce_topology
 from app.facts.types import (
     Agreement,
     Cause,
     CheckpointFacts,
     FieldFact,
+    FieldType,
     Interrupt,
     Leaf,
     Presence,
@@ -286,7 +288,20 @@ def reduce_graph(graph_id: str, assistant_id: str, *, plain: object, xray: objec
         plain=_drawing(plain),
         xray=_drawing(xray),
         fields=[str(name) for name in properties] if isinstance(properties, Mapping) else [],
+        types=_types(schema, properties),
+        required=_required(_mapping(schemas, "schemas").get("input_schema")),
     )
+
+
+def _required(schema: object) -> list[str]:
+    required = schema.get("required") if isinstance(schema, Mapping) else None
+    return [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
+
+
+def _types(schema: object, properties: object) -> dict[str, FieldType]:
+    if not isinstance(schema, Mapping) or not isinstance(properties, Mapping):
+        return {}
+    return {str(name): field_type(one, schema.get("$defs")) for name, one in properties.items()}
 
 
 def reduce_drawing(raw: object) -> str:

@@ -1,0 +1,80 @@
+"""Topologies that the application pushed, and what each graph revision looks like with what they tell.
+
+A pushed topology belongs to a revision that draws the same nodes and edges. Until it is deployed, or after, it belongs to none.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import and_, delete, insert, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.facts.candidates import Candidate, from_json, to_json, type_from_json
+from app.facts.types import FieldType
+from app.inventory import tables
+
+KEPT = 20  # of one graph
+
+_table = tables.topology
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """A topology as it was pushed."""
+
+    candidate: Candidate
+    pushed_at: datetime
+    actor: str
+
+
+async def keep_topologies(
+    connection: AsyncConnection, deployment_id: int, candidates: Iterable[Candidate], *, actor: str, now: datetime
+) -> None:
+    """Store them; one that looks the same as another of its graph takes its place."""
+    for candidate in candidates:
+        mine = and_(_table.c.deployment_id == deployment_id, _table.c.graph_id == candidate.graph)
+        await connection.execute(delete(_table).where(mine, _table.c.drawn == candidate.drawn))
+        await connection.execute(
+            insert(_table).values(
+                deployment_id=deployment_id,
+                graph_id=candidate.graph,
+                drawn=candidate.drawn,
+                content=to_json(candidate),
+                pushed_at=now,
+                actor=actor,
+            )
+        )
+        newest = select(_table.c.drawn).where(mine).order_by(_table.c.pushed_at.desc(), _table.c.drawn).limit(KEPT)
+        kept = list((await connection.execute(newest)).scalars())
+        await connection.execute(delete(_table).where(mine, _table.c.drawn.not_in(kept)))
+
+
+async def list_pushed(connection: AsyncConnection, deployment_id: int) -> Mapping[tuple[str, str], Pushed]:
+    """The topologies that were pushed, by graph and by what they draw."""
+    query = select(_table).where(_table.c.deployment_id == deployment_id).order_by(_table.c.graph_id, _table.c.drawn)
+    return {
+        (row.graph_id, row.drawn): Pushed(from_json(row.graph_id, row.content), row.pushed_at, row.actor)
+        for row in await connection.execute(query)
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What the server told of a revision's state fields: what each takes, and which an input must have."""
+
+    types: Mapping[str, FieldType]
+    required: frozenset[str]
+
+
+async def list_declared(connection: AsyncConnection, deployment_id: int) -> dict[int, Declared]:
+    """What the server told of the state fields, by revision."""
+    table = tables.graph_revision
+    query = select(table.c.id, table.c.topology).where(table.c.deployment_id == deployment_id).order_by(table.c.id)
+    return {
+        row.id: Declared(
+            {name: type_from_json(raw) for name, raw in row.topology.get("types", {}).items()},
+            frozenset(row.topology.get("required", ())),
+        )
+        for row in await connection.execute(query)
+    }
