@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import metrics
 from app.api import drains as drains_api
+from app.api import facts as facts_api
 from app.api import index as api_index
 from app.api import routes as api
 from app.auth.access import Access
@@ -40,7 +41,15 @@ from app.web.errors import error_page
 from app.web.render import SECURITY_HEADERS, Pages
 
 # The pages that change something come before the others: a drain cannot be named "new" in an address.
-ROUTERS = (api.router, drains_api.router, changes.router, api_index.router, web.router, sign_in.router)
+ROUTERS = (
+    api.router,
+    drains_api.router,
+    changes.router,
+    api_index.router,
+    facts_api.router,
+    web.router,
+    sign_in.router,
+)
 MAX_BODY = 8_000_000  # bytes; a batch of the thread index, the largest thing that is sent, has half of it
 
 log = get_logger("http")

@@ -202,11 +202,12 @@ class ThreadIndexSettings(_Strict):
 
 
 class DeploymentSettings(_Strict):
-    """One Agent Server and the sources that belong to it."""
+    """One Agent Server and the sources that belong to it; or, ``reported``, a graph without one, whose application tells."""
 
     name: Name
     environment: str | None = None
-    url: Url
+    url: Url | None = None
+    reported: bool = Field(default=False, strict=True)
     api_key_env: str | None = None
     api_key_file: Path | None = None
     poll_interval: Interval = timedelta(seconds=30)
@@ -223,6 +224,19 @@ class DeploymentSettings(_Strict):
     canary_threads: tuple[str, ...] = ()
     langsmith: LangSmithSettings | None = None
     thread_index: ThreadIndexSettings | None = None
+
+    @model_validator(mode="after")
+    def _has_one_way_to_know(self) -> Self:
+        if not self.reported and self.url is None:
+            raise ValueError("a deployment needs a url, or reported = true when a reporter tells of its threads")
+        if self.reported:
+            given = [key for key in ("url", "api_key_env", "api_key_file") if getattr(self, key) is not None]
+            given += ["canary_threads"] if self.canary_threads else []
+            if given:
+                raise ValueError(
+                    f"reported = true does not go with {given[0]}: nothing is asked there. Remove one of them"
+                )
+        return self
 
     @property
     def all_version_keys(self) -> tuple[str, ...]:

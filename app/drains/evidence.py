@@ -50,6 +50,8 @@ class Background:
     current: Current | None = None
     deploys: tuple[Deploy, ...] = ()
     lineage: tuple[CheckpointFacts, ...] | None = None
+    saver: str | None = None
+    is_reported: bool = False
 
 
 def not_found(thread_id: str, background: Background) -> Evidence:
@@ -274,12 +276,12 @@ def _provenance(facts: ThreadFacts | None, background: Background) -> Provenance
     if revision is not None and wrote is not None:
         assumed = revision.id == first and wrote < revision.first_seen_at
     return Provenance(
-        source="live" if background.live else "stored",
+        source="reported" if background.is_reported else "live" if background.live else "stored",
         read_at=(facts.state_read_at or facts.seen_at) if facts else None,
         graph_revision=revision.hash if revision else None,
         revision_assumed=assumed,
         schema_revision=background.schema_revision,
-        saver=None,
+        saver=background.saver,
         server_version=background.server_version,
         drainboard_version=background.drainboard_version,
         ttl_expires_at=facts.expires_at if facts else None,

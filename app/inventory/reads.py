@@ -17,6 +17,7 @@ from app.inventory import tables
 from app.inventory.cursors import close_cursor, cursor_time, open_cursor
 from app.inventory.encode import Json, pending_nodes, thread_from_row
 from app.inventory.subjects import changed_at
+from app.inventory.tables import NEVER
 from app.inventory.views import (
     Alarm,
     Inventory,
@@ -248,6 +249,12 @@ async def count_threads(connection: AsyncConnection, deployment_id: int, where: 
     return int(await connection.scalar(query) or 0)
 
 
+def was_never_told() -> ColumnElement[bool]:
+    """Threads of a reported deployment that are listed, and of which nothing was ever told: not what they have, nor since
+    when they are there, so every population counts them."""
+    return _thread.c.updated_at == NEVER
+
+
 def is_alive() -> ColumnElement[bool]:
     """Threads that are not tombstones."""
     return _thread.c.condition != Condition.GONE.value
@@ -375,7 +382,9 @@ def in_population(graph: str, *, metadata: Mapping[str, str], created_before: da
 
 
 def _selected(metadata: Mapping[str, str], created_before: datetime | None) -> list[ColumnElement[bool]]:
-    parts: list[ColumnElement[bool]] = [_thread.c.metadata[key].as_string() == value for key, value in metadata.items()]
+    parts: list[ColumnElement[bool]] = [
+        or_(_thread.c.metadata[key].as_string() == value, was_never_told()) for key, value in metadata.items()
+    ]
     if created_before is not None:
         parts.append(_thread.c.created_at < created_before)
     return parts
