@@ -8,6 +8,7 @@ that it asked, nor what a join holds: these are in the checkpoint.
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import islice
 from typing import Any
 
@@ -106,7 +107,7 @@ class Reader:
         """When the thread was begun: its first checkpoint. None where it is too far back to be seen."""
         first = [found async for found in self._snapshots(config, filter={"step": -1}, limit=1)]
         if first:
-            return _iso(first[0].created_at)
+            return _iso(maybe_time(first[0].created_at))
         seen: list[CheckpointFacts] = []
         async for page in self._pages(config):
             seen = list(page)
@@ -161,6 +162,5 @@ def _metadata(metadata: object, reading: Reading) -> Json:
     return {key: scalar_of(found[key]) for key in reading.metadata_keys if key in found}
 
 
-def _iso(raw: object) -> str | None:
-    found = maybe_time(raw)
-    return None if found is None else found.isoformat()
+def _iso(when: datetime | None) -> str | None:
+    return None if when is None else when.isoformat()
