@@ -258,7 +258,9 @@ class Reporting:
                 told = await reporters.list_told(connection, work.deployment_id, found, asked)
                 ids = [one for one in asked if one not in told]
             known = await reads.known_threads(connection, dictionaries, ids)
-        work.answer = replace(work.answer, left=tuple(Left(one, _waits(known.get(one))) for one in ids))
+        work.answer = replace(
+            work.answer, left=tuple(Left(one, _waits(known.get(one)), _head(known.get(one))) for one in ids)
+        )
 
     async def _end(self, work: _Work, found: ReportedPass, end: End) -> None:
         async with self._store.database.write() as connection:
@@ -335,6 +337,12 @@ def _waits(known: ThreadFacts | None) -> tuple[tuple[str, str, str], ...]:
         for leaf in leaves
         if leaf.task_id and leaf.checkpoint_id and not leaf.lost
     )
+
+
+def _head(known: ThreadFacts | None) -> str | None:
+    if known is None or known.state is None or known.gone_at is not None or known.row.created_at == NEVER:
+        return None
+    return known.state.checkpoint_id
 
 
 def _reasons(end: End, *, is_left: bool, seen: int) -> list[tuple[str, str]]:

@@ -65,10 +65,12 @@ class HowToRead:
 @dataclass(frozen=True, slots=True)
 class Left:
     """A thread to tell of. ``waits``: task, namespace and checkpoint of what was seen waiting there; of those that left, the
-    history of the namespace is wanted too."""
+    history of the namespace is wanted too. ``head``: the head that was told last; under the same one the thread began when it
+    did."""
 
     thread_id: str
     waits: tuple[tuple[str, str, str], ...] = ()
+    head: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,12 +20,15 @@ async def open_graph(place: str) -> AsyncIterator[Any]:
         graph = found
         if not _is_graph(graph) and callable(graph):
             graph = _called(graph, place)
-        if inspect.isawaitable(graph):
-            graph = await graph
-        if not _is_graph(graph) and hasattr(graph, "__aenter__"):
-            graph = await stack.enter_async_context(graph)
-        elif not _is_graph(graph) and hasattr(graph, "__enter__"):
-            graph = stack.enter_context(graph)
+        try:
+            if inspect.isawaitable(graph):
+                graph = await graph
+            if not _is_graph(graph) and hasattr(graph, "__aenter__"):
+                graph = await stack.enter_async_context(graph)
+            elif not _is_graph(graph) and hasattr(graph, "__enter__"):
+                graph = stack.enter_context(graph)
+        except Exception as error:  # noqa: BLE001 - the application's code
+            raise _no_graph(place, error) from None
         if not _is_graph(graph):
             raise ReporterError(
                 f"{place} is no compiled graph, and nothing that makes one without arguments. Give --graph module:name."
@@ -68,7 +71,11 @@ def _called(factory: Any, place: str) -> Any:
     try:
         return factory()
     except Exception as error:  # noqa: BLE001 - the application's code
-        raise ReporterError(f"{place} could not make a graph: it raised {type(error).__name__}.") from None
+        raise _no_graph(place, error) from None
+
+
+def _no_graph(place: str, error: Exception) -> ReporterError:
+    return ReporterError(f"{place} could not make a graph: it raised {type(error).__name__}.")
 
 
 def _is_graph(found: object) -> bool:

@@ -202,7 +202,9 @@ class _Pass:
 
 def _wanted(answer: Json) -> list[Wanted]:
     return [
-        Wanted(str(one["thread_id"]), tuple((str(a), str(b), str(c)) for a, b, c in one.get("waits", ())))
+        Wanted(
+            str(one["thread_id"]), tuple((str(a), str(b), str(c)) for a, b, c in one.get("waits", ())), one.get("head")
+        )
         for one in answer.get("left", ())
     ]
 

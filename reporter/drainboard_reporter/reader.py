@@ -32,10 +32,11 @@ _PASSING_NAMES = frozenset(
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """A thread to read. ``waits``: what was seen waiting there, as task, namespace and checkpoint; if it left, the history of
-    its namespace is told too."""
+    its namespace is told too. ``head``: the one that was told last; under it the thread's beginning is known."""
 
     thread_id: str
     waits: tuple[tuple[str, str, str], ...] = ()
+    head: str | None = None
 
 
 @dataclass
@@ -68,7 +69,7 @@ class Reader:
             return {"found": "nothing"}
         stored = await self._stored(config, state)
         return {
-            "begun_at": await self._begun_at(config),
+            "begun_at": None if state.checkpoint_id == wanted.head else await self._begun_at(config),
             "metadata": _metadata(snapshot.metadata, self.reading),
             "state": wire.state_json(state),
             "stored": None if stored is None else wire.stored_json(stored),

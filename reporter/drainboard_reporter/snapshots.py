@@ -30,8 +30,8 @@ _DEEPEST = 60
 class Stored:
     """What the checkpointer holds of a thread's head, whatever the code is now.
 
-    ``answered``: somebody answered a question that the code no longer asks. ``may_hide``: a caller said where to go, which
-    no state shows.
+    ``answered``: somebody answered a question that the code no longer asks. ``may_hide``: a caller said where to go, or the
+    head schedules a node that the code does not have, and no state shows it.
     """
 
     shape: Shape | None
@@ -124,13 +124,40 @@ def stored_of(saved: Any, reading: Reading, topology: Topology, *, shown: Collec
     interrupts = tuple(_interrupts(writes))
     unseen = any(one.task_id not in shown for one in interrupts)
     from_outside = {channel for task, channel, _ in writes if task == NOBODY}
+    sent_nowhere = any(channel.startswith(("branch:to:", "join:")) or channel == SENDS for channel in from_outside)
     return Stored(
         shape=reading.shape(_stored_fields(channels, checkpoint)),
         interrupts=interrupts,
         answered=unseen and RESUME in from_outside,
-        may_hide=any(channel.startswith(("branch:to:", "join:")) or channel == SENDS for channel in from_outside),
+        may_hide=sent_nowhere or _schedules_what_is_not_there(checkpoint, channels, topology),
         routes=_routes(checkpoint, channels, {channel for _, channel, _ in writes}, reading, topology),
     )
+
+
+def _schedules_what_is_not_there(
+    checkpoint: Mapping[str, Any], channels: Mapping[str, object], topology: Topology
+) -> bool:
+    """Whether the head schedules a node that the code does not have, which no state shows. A trigger that an older step left
+    behind, under code that did not have the node then either, does not count: only what the head's own step has written."""
+    nodes = {path for path in topology.nodes if "/" not in path}
+    versions = checkpoint.get("channel_versions") or {}
+    newest = max(map(str, versions.values()), key=_version, default="")
+    for channel in channels:
+        name = channel.removeprefix("branch:to:")
+        if name != channel and node_name(name) not in nodes and _version(versions.get(channel)) == _version(newest):
+            return True
+    sends = channels.get(SENDS)
+    return any(
+        node_name(str(getattr(one, "node", ""))) not in nodes for one in (sends if isinstance(sends, list) else ())
+    )
+
+
+def _version(raw: object) -> float:
+    """A channel's version as a number: savers count ``3`` or ``000…3.0.4711``, of which the first part counts steps."""
+    try:
+        return float(str(raw).partition(".")[0])
+    except ValueError:
+        return -1.0
 
 
 def _stored_fields(channels: Mapping[str, object], checkpoint: Mapping[str, Any]) -> object:

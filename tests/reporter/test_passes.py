@@ -317,7 +317,28 @@ async def test_code_without_the_node_alone_never_makes_it_drained(orders: Board)
     graph = graph_of(orders.saver)
     await graph.ainvoke({"asks": True}, {"configurable": {"thread_id": "one"}}, interrupt_before=["wait"])
     await orders.report(["one"], graph_of(orders.saver, waits_at=None))
-    assert "target_not_deployed" in await orders.codes()
+    assert await orders.conditions() == {"one": "unplaced"}
+    assert {"target_not_deployed", "threads_unplaced"} <= await orders.codes()
+
+
+async def test_a_reporter_that_is_ahead_of_the_application_does_not_hide_what_comes_after_it(orders: Board) -> None:
+    """Its code lacks the node already, while the application still sends threads there."""
+    graph, ahead = graph_of(orders.saver), graph_of(orders.saver, waits_at=None)
+    await run(graph, "one")
+    await orders.report(["one"])
+    await orders.report(["one"])
+    await orders.report(["one"], ahead)
+    assert (await orders.drain()).verdict == "drained"
+    config = {"configurable": {"thread_id": "one"}}
+    await graph.ainvoke({"asks": True}, config, interrupt_before=["wait"])
+    await orders.report(["one"], ahead)
+    assert "threads_unplaced" in await orders.codes(), [(r.code, r.sentence) for r in (await orders.drain()).reasons]
+    await graph.ainvoke({"asks": True}, config)
+    await orders.report(["one"], ahead)
+    assert (await orders.drain()).verdict == "blocked"
+    await ahead.ainvoke({"asks": True}, config)  # a new input, under code that goes on without the node
+    await orders.report(["one"], ahead)
+    assert await orders.conditions() == {"one": "settled"}
 
 
 async def test_a_removal_after_a_drained_pass_stays_drained(orders: Board) -> None:
