@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import httpx
 import pytest
 from drainboard_reporter import ReporterError, areport
 from langgraph.checkpoint.memory import InMemorySaver
 
-from tests.reporter.board import graph_of
+from app.clock import utc_now
+from app.drains.register import By
+from app.main import create_app
+from app.settings import Settings
+from tests.reporter.board import graph_of, run
 
 
 async def _refused(answer: httpx.Response, monkeypatch: pytest.MonkeyPatch) -> tuple[str, list[httpx.Request]]:
@@ -61,3 +67,48 @@ async def test_what_is_no_dashboard_is_said_to_be_none(
     said, _ = await _refused(answer, monkeypatch)
     assert sentence in said
     assert "\n" not in said
+
+
+RIGHTS = {"reporter": ["facts"], "viewer": ["read"], "index": ["index"]}
+
+
+async def test_a_token_may_do_only_that_for_its_deployment(tmp_path: Path) -> None:
+    settings = Settings(
+        home=tmp_path,
+        deployments=({"name": "orders", "reported": True}, {"name": "others", "reported": True}),
+        sign_in={"mode": "token"},
+    )
+    app = create_app(settings, schedule=False)
+    async with app.router.lifespan_context(app):
+        secrets = {}
+        for name, rights in RIGHTS.items():
+            secrets[name], _ = await app.state.tokens.create(
+                name, rights, deployments=["orders"], expires_in=None, by=By("test", utc_now())
+            )
+        saver = InMemorySaver()
+        await run(graph_of(saver), "one")
+
+        async def told(deployment: str, token: str | None) -> bool:
+            summary = await areport(
+                graph_of(saver),
+                ["one"],
+                server="http://board",
+                deployment=deployment,
+                token=token,
+                transport=httpx.ASGITransport(app=app),
+            )
+            return summary.complete
+
+        assert await told("orders", secrets["reporter"])
+        for name in ("viewer", "index"):
+            with pytest.raises(ReporterError, match="refuses the token for the deployment orders"):
+                await told("orders", secrets[name])
+        for token in (None, "made-up"):
+            with pytest.raises(ReporterError, match="refuses the token"):
+                await told("orders", token)
+        with pytest.raises(ReporterError, match="no deployment with the name 'others'"):
+            await told("others", secrets["reporter"])
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://board") as client:
+            mine = {"Authorization": f"Bearer {secrets['reporter']}"}
+            for path in ("deployments/orders/threads", "deployments/orders", "drains"):
+                assert (await client.get(f"/api/v1/{path}", headers=mine)).status_code == 403
