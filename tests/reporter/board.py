@@ -138,10 +138,13 @@ class Board:
 
 
 @contextlib.asynccontextmanager
-async def board(folder: Path, *drains: Mapping[str, Any], **deployment: Any) -> AsyncIterator[Board]:
+async def board(
+    folder: Path, *drains: Mapping[str, Any], database_url: str | None = None, **deployment: Any
+) -> AsyncIterator[Board]:
     """A Drainboard with one deployment that is reported."""
     settings = Settings(
         home=folder,
+        **({"database_url": database_url} if database_url else {}),
         deployments=({"name": NAME, "reported": True, **deployment}, {"name": "served", "url": "http://127.0.0.1:9"}),
         drains=drains or (DRAIN,),
     )

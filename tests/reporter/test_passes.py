@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
+import psycopg
 import pytest
 from drainboard_reporter import ReporterError
 from drainboard_reporter.passes import Options
@@ -191,6 +192,25 @@ async def test_the_ids_of_the_index_are_read_as_they_are_written(orders: Board) 
     summary = await orders.report(None)
     assert (summary.reported, summary.nothing) == (1, 0)
     assert await orders.conditions() == {written: "parked"}
+
+
+async def test_postgresql_keeps_passes_too(tmp_path: Path, checkpoints_postgres: str) -> None:
+    with psycopg.connect(checkpoints_postgres, autocommit=True) as connection:
+        connection.execute("create database board")
+    url = checkpoints_postgres.replace("postgresql://", "postgresql+psycopg://").replace("/postgres?", "/board?")
+    async with board(tmp_path, database_url=url) as orders:
+        graph = graph_of(orders.saver)
+        for one in ("one", "two"):
+            await run(graph, one, asks=True)
+        await orders.push({"thread_id": "one"}, {"thread_id": "two", "graph_id": "order"}, {"thread_id": "three"})
+        await orders.runtime.reporting.add_listed(orders.runtime.deployment(NAME))
+        assert await orders.conditions() == {"one": "unread", "two": "unread", "three": "unread"}
+        await answer(graph, "two")
+        assert (await orders.report(None)).complete
+        assert await orders.conditions() == {"one": "parked", "two": "settled", "three": "unread"}
+        await orders.push({"thread_id": "one"}, snapshot="next")
+        await orders.report(None)
+        assert await orders.conditions() == {"one": "parked", "two": "settled"}
 
 
 async def test_an_id_of_the_index_that_was_never_reported_is_unread(orders: Board) -> None:

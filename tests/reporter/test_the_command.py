@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
-from tests.flows.product import ROOT, Product, free_port, ok
+from tests.flows.product import ROOT, Product, free_port, ok, wait_until
 
 AGENT = """
 import contextlib
@@ -56,9 +59,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     product = Product(tmp_path_factory.mktemp("drainboard"))
-    deployments = [{"name": name, "reported": True, "poll_interval": "1h"} for name in ("orders", "others")]
+    deployments: list[dict[str, Any]] = [
+        {"name": name, "reported": True, "poll_interval": "1s"} for name in ("orders", "others", "listed")
+    ]
+    query = "select id as thread_id, begun as created_at from conversation"
+    deployments[2]["thread_index"] = {"url_env": "APPLICATION", "query": query}
     product.configure({"deployments": deployments})
-    with product.serve() as found:
+    with contextlib.closing(sqlite3.connect(product.folder / "application.db")) as application:
+        application.execute("create table conversation (id text, begun text)")
+        rows = [(name, "2026-01-01T00:00:00Z") for name in ("one", "two")]
+        application.executemany("insert into conversation values (?, ?)", rows)
+        application.commit()
+    with product.serve(APPLICATION=f"sqlite:///{product.folder}/application.db") as found:
         yield found
 
 
@@ -76,9 +88,9 @@ def _run(folder: Path, *arguments: str, **environment: str) -> subprocess.Comple
 
 def _report(folder: Path, server: object, *more: str, **environment: str) -> subprocess.CompletedProcess[str]:
     options = {"--graph": "agent:order", "--deployment": "orders", "--server": str(server).rstrip("/")}
-    given = dict(zip(more[::2], more[1::2], strict=False)) if len(more) % 2 == 0 else {}
+    given = {option: value for option, value in zip(more[::2], more[1::2], strict=True) if option != "--index"}
     arguments = [part for pair in {**options, **given}.items() for part in pair]
-    ids = [] if "--ids" in given else ["--ids", "ids.txt"]
+    ids = ["--index"] if "--index" in more else [] if "--ids" in given else ["--ids", "ids.txt"]
     return _run(folder, "-m", "drainboard_reporter", *arguments, *ids, "--once", **environment)
 
 
@@ -91,6 +103,22 @@ def test_it_reports_a_file_of_ids_once(folder: Path, client: httpx.Client, graph
     page = ok(client.get(f"/api/v1/deployments/{deployment}/threads"))
     assert {item["thread_id"]: item["condition"] for item in page["items"]} == {"one": "parked", "two": "settled"}
     assert page["items"][0]["graph_id"] == graph.partition(":")[2]
+
+
+def test_it_reports_what_the_index_lists(folder: Path, client: httpx.Client) -> None:
+    """The query is asked by the dashboard, on its interval, although there is no server to poll."""
+    wait_until(lambda: ok(client.get("/api/v1/deployments/listed"))["conditions"] == {"unread": 2})
+    done = _report(folder, client.base_url, "--deployment", "listed", "--index", "")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ok(client.get("/api/v1/deployments/listed"))["conditions"] == {"parked": 1, "settled": 1}
+
+
+def test_there_is_nothing_to_poll(client: httpx.Client) -> None:
+    server = str(client.base_url)
+    for arguments, sentence in ((["poll"], "nothing to poll"), (["poll", "orders"], "no server to ask")):
+        done = _run(ROOT, "-c", "from app.main import run; run()", *arguments, "--server", server)
+        assert done.returncode == 3
+        assert sentence in " ".join(done.stderr.split())
 
 
 @pytest.mark.parametrize(

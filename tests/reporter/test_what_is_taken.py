@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
 from collections.abc import AsyncIterator, Callable
@@ -147,6 +148,16 @@ async def test_a_message_that_is_too_long_is_refused(orders: Board) -> None:
 async def test_threads_without_a_pass_are_refused(orders: Board) -> None:
     answer = await orders.client.post(FACTS, json={"pass": "never-begun", "threads": [], "end": True})
     assert (answer.status_code, answer.json()["error"]["code"]) == (409, "pass_ended")
+
+
+async def test_messages_that_come_at_once_are_taken_one_after_the_other(
+    orders: Board, sent: list[dict[str, Any]]
+) -> None:
+    message = await _begun(orders, sent)
+    lines = [copy.deepcopy(message["threads"][0]) | {"thread_id": f"thread-{number}"} for number in range(12)]
+    answers = await asyncio.gather(*(orders.client.post(FACTS, json=message | {"threads": [line]}) for line in lines))
+    assert [answer.json()["taken"] for answer in answers] == [1] * 12
+    assert len(await orders.conditions()) == 13
 
 
 async def test_an_ended_pass_takes_nothing_more(orders: Board, sent: list[dict[str, Any]]) -> None:
