@@ -220,3 +220,15 @@ async def test_an_erasure_is_not_proved_by_the_head(orders: Board) -> None:
     assert (await orders.client.post("/api/v1/drains", json=drain)).status_code == 201
     await orders.report(["one"])
     assert "history_unseen" in await orders.codes("erase-name")
+
+
+async def test_the_pages_offer_nothing_that_needs_a_server(orders: Board, sent: list[dict[str, Any]]) -> None:
+    pages = {"": 200, "/threads/one": 200, "/threads/unknown": 404}
+    for path, status in pages.items():
+        page = await orders.client.get(f"/deployments/{NAME}{path}")
+        assert page.status_code == status
+        assert "live=true" not in page.text
+        assert f'action="/deployments/{NAME}/poll"' not in page.text
+        assert SECRET not in page.text
+    page = await orders.client.get(f"/deployments/{NAME}")
+    assert "InMemorySaver" in page.text
