@@ -6,6 +6,7 @@ that it asked, nor what a join holds: these are in the checkpoint.
 """
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,7 +14,7 @@ from itertools import islice
 from typing import Any
 
 from drainboard_reporter import wire
-from drainboard_reporter.facts.raw import Malformed, maybe_time, scalar_of
+from drainboard_reporter.facts.raw import maybe_time, scalar_of
 from drainboard_reporter.facts.reading import Reading
 from drainboard_reporter.facts.states import reduce_history, reduce_state
 from drainboard_reporter.facts.types import CheckpointFacts, StateFacts, Topology
@@ -21,12 +22,17 @@ from drainboard_reporter.snapshots import Stored, state_of, stored_of
 from drainboard_reporter.wire import Json
 
 HISTORY_PAGE = 10
+MOST_TRIES = 3
 MAX_HISTORY = 200
 LONGEST_LIFE = 2000  # checkpoints that are looked through for a thread's beginning, where no first step is stored
 _PASSING = (OSError, TimeoutError, asyncio.TimeoutError)
 _PASSING_NAMES = frozenset(
     {"OperationalError", "InterfaceError", "PoolTimeout", "TooManyRequests", "PoolClosed", "InternalError"}
 )
+
+
+class _MovedError(Exception):
+    """State and checkpoint are not of the same head."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +59,22 @@ class Reader:
         """What is to be told of a thread. A thread that cannot be read is told as that."""
         line: Json = {"thread_id": wanted.thread_id, "found": "state"}
         try:
-            found = await self._read(wanted)
+            found = await self._read_at_rest(wanted)
+        except _MovedError:
+            return line | {"found": "not_now"}
         except Exception as error:  # noqa: BLE001 - the state's own code may raise anything, and one thread must not stop the rest
             passing = isinstance(error, _PASSING) or type(error).__name__ in _PASSING_NAMES
             self.failed_in_a_row = self.failed_in_a_row + 1 if passing else 0
             return line | {"found": "not_now" if passing else "unreadable"}
         self.failed_in_a_row = 0
         return line | found
+
+    async def _read_at_rest(self, wanted: Wanted) -> Json:
+        """A thread that moves between two questions is asked again."""
+        for _ in range(MOST_TRIES - 1):
+            with contextlib.suppress(_MovedError):
+                return await self._read(wanted)
+        return await self._read(wanted)
 
     async def _read(self, wanted: Wanted) -> Json:
         config = {"configurable": {"thread_id": wanted.thread_id}}
@@ -99,7 +114,7 @@ class Reader:
         saver = self.graph.checkpointer
         saved = await saver.aget_tuple(config) if self._is_async else saver.get_tuple(config)
         if saved is None or saved.config["configurable"].get("checkpoint_id") != state.checkpoint_id:
-            raise Malformed("the thread moved while it was read")
+            raise _MovedError
         shown = {leaf.task_id for leaf in state.leaves if not leaf.inside_unseen} | state.finished
         shown |= {step.rpartition(":")[2] for leaf in state.leaves for step in leaf.ns.split("|") if step}
         return stored_of(saved, self.reading, self.topology, shown=shown)

@@ -410,6 +410,32 @@ async def test_a_thread_that_cannot_be_read_does_not_stop_the_rest(orders: Board
     assert not [body for body in kept.bodies if SECRET.encode() in body]
 
 
+class _Moving:
+    """A graph whose thread goes on, each time after its state was read."""
+
+    def __init__(self, graph: Any, times: int) -> None:
+        self._graph, self._times = graph, times
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._graph, name)
+
+    async def aget_state(self, config: Any, **options: Any) -> Any:
+        found = await self._graph.aget_state(config, **options)
+        if self._times:
+            self._times -= 1
+            await run(self._graph, config["configurable"]["thread_id"])
+        return found
+
+
+@pytest.mark.parametrize(("times", "condition"), [(1, "settled"), (2, "settled"), (9, "unread")])
+async def test_a_thread_that_moves_while_it_is_read_is_read_again(orders: Board, times: int, condition: str) -> None:
+    graph = graph_of(orders.saver)
+    await run(graph, "one")
+    for _ in range(2):  # and is never called unreadable
+        await orders.report(["one"], _Moving(graph, times))
+        assert await orders.conditions() == {"one": condition}
+
+
 async def test_a_store_that_is_down_is_no_thread_that_is_bad(orders: Board) -> None:
     graph = graph_of(orders.saver)
     ids = [f"thread-{number}" for number in range(30)]
