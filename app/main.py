@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import metrics
 from app.api import drains as drains_api
+from app.api import facts as facts_api
 from app.api import index as api_index
 from app.api import preflight as api_preflight
 from app.api import routes as api
@@ -53,6 +54,7 @@ ROUTERS = (
     api_index.router,
     api_preflight.router,
     api_waiters.router,
+    facts_api.router,
     web.router,
     sign_in.router,
 )

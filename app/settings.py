@@ -21,6 +21,7 @@ from pydantic import (
     Field,
     PlainSerializer,
     ValidationError,
+    ValidationInfo,
     WithJsonSchema,
     field_validator,
     model_validator,
@@ -202,11 +203,12 @@ class ThreadIndexSettings(_Strict):
 
 
 class DeploymentSettings(_Strict):
-    """One Agent Server and the sources that belong to it."""
+    """One Agent Server and the sources that belong to it; or, ``reported``, a graph without one, whose application tells."""
 
     name: Name
     environment: str | None = None
-    url: Url
+    reported: bool = Field(default=False, strict=True)
+    url: Url | None = Field(default=None, validate_default=True)
     api_key_env: str | None = None
     api_key_file: Path | None = None
     poll_interval: Interval = timedelta(seconds=30)
@@ -223,6 +225,23 @@ class DeploymentSettings(_Strict):
     canary_threads: tuple[str, ...] = ()
     langsmith: LangSmithSettings | None = None
     thread_index: ThreadIndexSettings | None = None
+
+    @field_validator("url")
+    @classmethod
+    def _is_one_way_to_know(cls, url: str | None, info: ValidationInfo) -> str | None:
+        reported = info.data.get("reported")
+        if url is None and reported is False:
+            raise ValueError("a deployment needs a url, or reported = true where a reporter tells of its threads")
+        if url is not None and reported:
+            raise ValueError("a deployment has a url or is reported, not both. Remove one of them")
+        return url
+
+    @model_validator(mode="after")
+    def _asks_nothing_where_it_is_told(self) -> Self:
+        given = [key for key in ("api_key_env", "api_key_file", "canary_threads") if getattr(self, key)]
+        if self.reported and given:
+            raise ValueError(f"{given[0]} is for a server, and a reported deployment has none. Remove it")
+        return self
 
     @property
     def all_version_keys(self) -> tuple[str, ...]:

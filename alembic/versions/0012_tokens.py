@@ -1,7 +1,7 @@
 """API tokens
 
 Revision ID: 0012
-Revises: 0009
+Revises: 0011
 """
 
 import sqlalchemy as sa
@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = '0012'
-down_revision = '0009'
+down_revision = '0011'
 branch_labels = None
 depends_on = None
 

@@ -229,17 +229,8 @@ _MARKDOWN: dict[int | str, dict[str, Any]] = {
 Format = Annotated[Literal["json", "markdown"], Query(alias="format")]
 
 
-@router.get("/deployments/{deployment}/threads/{thread_id}", response_model=Evidence, responses=_MARKDOWN)
-async def get_thread(
-    deployment: str, thread_id: str, ask: Ask, drains: Drains, by: Who, format_: Format = "json"
-) -> Evidence | Response:
-    """The evidence report of one thread, as stored. An unknown thread answers 200 with ``found: false``."""
-    found = await ask.evidence(deployment, thread_id, False)
-    await drains.opened(deployment, found.thread_id, by, live=False, found=found.found)
-    return _as(format_, found)
-
-
-@router.get("/deployments/{deployment}/threads/{thread_id}/evidence", response_model=Evidence, responses=_MARKDOWN)
+# An application's own ids may hold a slash, so the longer path comes first.
+@router.get("/deployments/{deployment}/threads/{thread_id:path}/evidence", response_model=Evidence, responses=_MARKDOWN)
 async def get_evidence(
     deployment: str,
     thread_id: str,
@@ -252,6 +243,16 @@ async def get_evidence(
     """The evidence report of one thread; ``live`` reads the server now."""
     found = await ask.evidence(deployment, thread_id, live)
     await drains.opened(deployment, found.thread_id, by, live=live, found=found.found)
+    return _as(format_, found)
+
+
+@router.get("/deployments/{deployment}/threads/{thread_id:path}", response_model=Evidence, responses=_MARKDOWN)
+async def get_thread(
+    deployment: str, thread_id: str, ask: Ask, drains: Drains, by: Who, format_: Format = "json"
+) -> Evidence | Response:
+    """The evidence report of one thread, as stored. An unknown thread answers 200 with ``found: false``."""
+    found = await ask.evidence(deployment, thread_id, False)
+    await drains.opened(deployment, found.thread_id, by, live=False, found=found.found)
     return _as(format_, found)
 
 

@@ -84,7 +84,10 @@ def poll(
     """Look at the threads now. Exits 0 after a complete round, 2 incomplete, 3 when a server could not be asked."""
 
     async def work(api: Api) -> int:
-        names = [deployment] if deployment else [found["name"] for found in (await api.get("deployments"))["items"]]
+        items = [] if deployment else (await api.get("deployments"))["items"]
+        names = [deployment] if deployment else [found["name"] for found in items if not found["is_reported"]]
+        if items and not names:
+            raise SettingsError("Every deployment is reported by its application, so there is nothing to poll.")
         if not names:
             raise SettingsError("There is no deployment to poll. Add [[deployments]] to drainboard.toml.")
         found: list[tuple[str, dict[str, Any]]] = []

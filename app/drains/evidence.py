@@ -7,6 +7,7 @@ from datetime import datetime
 
 from app.drains.diagnosis import Patient, diagnose, unknown_thread
 from app.drains.jsonable import to_jsonable
+from app.drains.reported_steps import for_reported
 from app.facts.privacy import Names, is_hashed
 from app.facts.types import (
     CheckpointFacts,
@@ -19,9 +20,11 @@ from app.facts.types import (
     VersionReading,
 )
 from app.inventory.current import Current
+from app.inventory.tables import NEVER
 from app.inventory.views import (
     CheckpointEvidence,
     Deploy,
+    Diagnosis,
     DrainMention,
     Evidence,
     FieldEvidence,
@@ -50,6 +53,8 @@ class Background:
     current: Current | None = None
     deploys: tuple[Deploy, ...] = ()
     lineage: tuple[CheckpointFacts, ...] | None = None
+    saver: str | None = None
+    is_reported: bool = False
 
 
 def not_found(thread_id: str, background: Background) -> Evidence:
@@ -59,7 +64,7 @@ def not_found(thread_id: str, background: Background) -> Evidence:
         deployment=background.deployment,
         environment=background.environment,
         thread_id=thread_id,
-        diagnosis=unknown_thread(background.deployment, thread_id),
+        diagnosis=_unknown(thread_id, background),
         provenance=_provenance(None, background),
     )
 
@@ -95,11 +100,23 @@ def report(facts: ThreadFacts, mentions: tuple[DrainMention, ...], background: B
         deploys=tuple(_deploys(facts, background)),
         drains=mentions,
         lineage=_lineage(facts, background),
-        diagnosis=diagnose(
-            Patient(background.deployment, facts, pending, shape, _declared(facts, background), mentions)
+        diagnosis=_diagnosis(
+            Patient(background.deployment, facts, pending, shape, _declared(facts, background), mentions), background
         ),
         provenance=_provenance(facts, background),
     )
+
+
+def _diagnosis(patient: Patient, background: Background) -> Diagnosis:
+    if not background.is_reported:
+        return diagnose(patient)
+    row = patient.facts.row
+    return _unknown(row.thread_id, background) if row.updated_at == NEVER else for_reported(diagnose(patient))
+
+
+def _unknown(thread_id: str, background: Background) -> Diagnosis:
+    found = unknown_thread(background.deployment, thread_id)
+    return for_reported(found) if background.is_reported else found
 
 
 def _pending(facts: ThreadFacts, background: Background) -> Iterator[PendingEvidence]:
@@ -286,12 +303,12 @@ def _provenance(facts: ThreadFacts | None, background: Background) -> Provenance
     if revision is not None and wrote is not None:
         assumed = revision.id == first and wrote < revision.first_seen_at
     return Provenance(
-        source="live" if background.live else "stored",
+        source="reported" if background.is_reported else "live" if background.live else "stored",
         read_at=(facts.state_read_at or facts.seen_at) if facts else None,
         graph_revision=revision.hash if revision else None,
         revision_assumed=assumed,
         schema_revision=background.schema_revision,
-        saver=None,
+        saver=background.saver,
         server_version=background.server_version,
         drainboard_version=background.drainboard_version,
         ttl_expires_at=facts.expires_at if facts else None,

@@ -157,7 +157,7 @@ def _erase(subject: Subject, target: Target, rules: Rules) -> Finding:
         return not_known(Disposition.UNREAD)
     if subject.condition is Condition.RUNNING and not subject.reading_is_current:
         return not_known(Disposition.RUNNING_UNSEEN)
-    if subject.routes is None or not _stores_by_field(subject.routes):
+    if subject.routes is None or not _stores_by_field(subject.routes) or not rules.sees_history:
         return Finding(Disposition.MAY_HOLD_TARGET, "history_unseen")
     if subject.work.half_step:
         return Finding(Disposition.MAY_HOLD_TARGET, "half_step_unseen")

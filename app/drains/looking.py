@@ -192,6 +192,7 @@ async def take_look(
             policy=spec.policy,
             newest_versions=spec.newest_versions,
             varies=any(found.graph == spec.graph and found.variant is not None for found in revisions),
+            sees_history=not deployment.reported,
         ),
         lens=await _lens(connection, row, spec, now, max_age),
         dictionaries=dictionaries,

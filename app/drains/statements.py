@@ -320,9 +320,11 @@ async def _known_threads(
     connection: AsyncConnection, deployment_id: int, thread_ids: Sequence[str]
 ) -> list[KnownThread]:
     """These threads, in order and each once. Raises ``BadRequest`` when one of them was never seen."""
-    wanted = list(dict.fromkeys(_canonical(thread_id) for thread_id in thread_ids))
-    if len(wanted) > MAX_THREADS:
+    if len(thread_ids) > MAX_THREADS:
         raise BadRequest(f"Name at most {MAX_THREADS:,} threads in one call.", code="invalid")
+    # An application without a server writes ids its own way, so what is known as it is written comes first.
+    as_written = {found.thread_id for found in await register.find_threads(connection, deployment_id, thread_ids)}
+    wanted = list(dict.fromkeys(one if one in as_written else _canonical(one) for one in thread_ids))
     known = {thread.thread_id: thread for thread in await register.find_threads(connection, deployment_id, wanted)}
     if unknown := [thread_id for thread_id in wanted if thread_id not in known]:
         named = ", ".join(_printable(thread_id) for thread_id in unknown[:IDS_NAMED])

@@ -72,7 +72,7 @@ class Rules:
     ``revision_nodes`` and ``revision_fields``: the paths and the state fields of every revision.
     ``joins`` and ``deferred``: nodes that are a join, or deferred, in any revision of the drain's graph.
     ``find``: a field's fact in a shape, however its name was kept. ``varies``: the graph is drawn differently for different
-    configurations.
+    configurations. ``sees_history``: storage tells of every checkpoint, and not of the head's line alone.
     """
 
     revision_nodes: Mapping[int, Collection[str]]
@@ -83,3 +83,4 @@ class Rules:
     newest_versions: Mapping[str, int]
     revision_fields: Mapping[int, Collection[str]] = field(default_factory=dict)
     varies: bool = False
+    sees_history: bool = True

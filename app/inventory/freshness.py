@@ -11,6 +11,10 @@ from app.inventory.views import PollSummary, SourceStatus
 
 STALE_AFTER_INTERVALS = 3
 LEAST_STALE = timedelta(minutes=2)
+STOPPED = {
+    False: "No poll has finished lately. Is the poller running?",
+    True: "No pass of the reporter was finished lately. Is it running beside the application?",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +55,10 @@ def _partial(sweep: PollSummary | None) -> str:
     return f"No complete sweep yet: {sweep.threads_seen:,}{of} threads so far, so every number is partial."
 
 
-def threads_source(deployment: Any | None, polls: Polls, *, poll_interval: timedelta, now: datetime) -> SourceStatus:
-    """The state of the source that lists threads."""
+def threads_source(
+    deployment: Any | None, polls: Polls, *, poll_interval: timedelta, now: datetime, is_reported: bool = False
+) -> SourceStatus:
+    """The state of the source that lists threads: a server that is polled, or a reporter."""
     seen, sweep = polls.complete_scan, polls.complete_sweep
     as_of = seen.started_at if seen else None
     age = int((now - as_of).total_seconds()) if as_of else None
@@ -61,11 +67,12 @@ def threads_source(deployment: Any | None, polls: Polls, *, poll_interval: timed
         status, sentence = "failed", deployment.failing_sentence
     elif sweep is None or as_of is None:
         status = "not_evaluated" if polls.last is None else "incomplete"
-        sentence = _partial(polls.running or polls.last_sweep)
+        partial = _partial(polls.running or polls.last_sweep)
+        sentence = "No complete pass of the reporter yet." if is_reported else partial
     elif polls.last is not None and polls.last.state == "incomplete":
         status, sentence = "incomplete", " ".join(reason.sentence for reason in polls.last.reasons)
     elif now - as_of > max(LEAST_STALE, STALE_AFTER_INTERVALS * poll_interval):
-        status, sentence = "stale", "No poll has finished lately. Is the poller running?"
+        status, sentence = "stale", STOPPED[is_reported]
     return SourceStatus(
         name="threads",
         status=status,  # type: ignore[arg-type]

@@ -17,6 +17,7 @@ from app.facts.types import Condition, Departure, Presence, Reading, Shape, Stat
 from app.inventory import cube, tables
 from app.inventory.cursors import close_cursor, cursor_time, open_cursor
 from app.inventory.encode import Json, pending_nodes, thread_from_row
+from app.inventory.tables import NEVER
 from app.inventory.topologies import Pushed, list_pushed
 from app.inventory.views import (
     Alarm,
@@ -264,6 +265,12 @@ async def count_threads(connection: AsyncConnection, deployment_id: int, where: 
     return int(await connection.scalar(query) or 0)
 
 
+def was_never_told() -> ColumnElement[bool]:
+    """Threads of a reported deployment that are listed, and of which nothing was ever told: not what they have, nor since
+    when they are there, so every population counts them."""
+    return _thread.c.updated_at == NEVER
+
+
 def is_alive(of: Any = _thread.c) -> ColumnElement[bool]:
     """Threads, or cells of them, that are not tombstones."""
     found: ColumnElement[bool] = of.condition != Condition.GONE.value
@@ -410,7 +417,9 @@ def is_told_by_cells(metadata: Mapping[str, str], created_before: datetime | Non
 
 
 def _selected(metadata: Mapping[str, str], created_before: datetime | None) -> list[ColumnElement[bool]]:
-    parts: list[ColumnElement[bool]] = [_thread.c.metadata[key].as_string() == value for key, value in metadata.items()]
+    parts: list[ColumnElement[bool]] = [
+        or_(_thread.c.metadata[key].as_string() == value, was_never_told()) for key, value in metadata.items()
+    ]
     if created_before is not None:
         parts.append(_thread.c.created_at < created_before)
     return parts

@@ -1,5 +1,7 @@
 """The inventory as one object: the database, the key of the hashes, and the dictionaries that were met so far."""
 
+import hashlib
+import hmac
 from dataclasses import dataclass, field
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -36,7 +38,14 @@ class Store:
         return self._names(await reads.list_declared_fields(connection, deployment_id), settings)
 
     def _names(self, declared: set[str], settings: DeploymentSettings) -> Names:
-        return Names(declared | set(settings.all_version_keys), key=self.hash_key)
+        return Names(declared | set(settings.all_version_keys), key=self.key_of(settings))
+
+    def key_of(self, settings: DeploymentSettings) -> bytes:
+        """The key of a deployment's hashes. A reporter is told it, so a reported deployment has one of its own, from which
+        nobody comes to another's."""
+        if not settings.reported:
+            return self.hash_key
+        return hmac.new(self.hash_key, f"reported\x1f{settings.name}".encode(), hashlib.sha256).digest()
 
     async def scope(self, connection: AsyncConnection, settings: DeploymentSettings) -> InventoryScope:
         """What a question about a deployment's threads needs. Raises ``NotFound`` before its first poll."""

@@ -34,6 +34,10 @@ metadata = MetaData(
 )
 
 
+NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+"""When a thread changed that is listed and of which a reporter never told anything."""
+
+
 class UtcDateTime(TypeDecorator[datetime]):
     """A UTC-aware datetime on every database. SQLite has no zones: there it is stored as UTC without one."""
 
@@ -146,6 +150,24 @@ deploy_thread = Table(
     Column("thread_id", String(255), primary_key=True),
     Column("node", String(500), primary_key=True),
     Column("graph_id", String(255), nullable=False),
+)
+
+reporter = Table(  # what tells of a deployment without a server, and the pass that is under way or was the last
+    "reporter",
+    metadata,
+    _primary_deployment_id(),
+    Column("pass_id", String(64), nullable=False),
+    Column("poll_id", BigId, nullable=False),
+    Column("graph_id", String(255), nullable=False),
+    Column("topology_hash", String(16), nullable=False),
+    Column("revision_id", BigId, nullable=False),
+    Column("saver", String(100), nullable=False),
+    Column("langgraph_version", String(40), nullable=False),
+    Column("lists", String(8), nullable=False),  # file or index: who named the ids
+    Column("began_at", UtcDateTime, nullable=False),
+    Column("told_at", UtcDateTime, nullable=False),  # its last message
+    Column("ended_at", UtcDateTime),
+    Column("watermark", UtcDateTime),  # the newest change that was known when the pass began
 )
 
 poll = Table(

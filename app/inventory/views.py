@@ -194,6 +194,20 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
+class ReporterStatus:
+    """What tells of a deployment without a server: its graph, the class of its checkpointer, who lists the ids (a ``file`` or
+    the ``index``), and its pass."""
+
+    graph: str
+    saver: str
+    langgraph_version: str
+    lists: str
+    pass_began_at: datetime
+    pass_ended_at: datetime | None
+    last_message_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class DeploymentStatus:
     """One deployment at a glance. ``capabilities`` maps an ability of the server to whether it was seen to have it (None: not
     seen yet), ``capability_notes`` those that are missing to what that means for verdicts."""
@@ -219,6 +233,8 @@ class DeploymentStatus:
     concurrency: int = 0
     verification: Verification | None = None
     pace: Pace | None = None
+    reporter: ReporterStatus | None = None
+    is_reported: bool = False
 
 
 @dataclass(frozen=True, slots=True)

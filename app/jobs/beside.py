@@ -19,7 +19,7 @@ class OtherSources:
 
     deployment: DeploymentSettings
     store: Store
-    server: AgentServer
+    server: AgentServer | None
     _traces: TraceReader | None = None
 
     def __post_init__(self) -> None:

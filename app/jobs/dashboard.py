@@ -17,7 +17,7 @@ from app.drains.trends import Trend
 from app.errors import BadRequest, NotFound
 from app.facts.capabilities import notes
 from app.facts.types import CheckpointFacts, Condition, ThreadFacts
-from app.inventory import deploys, reads
+from app.inventory import deploys, reads, reporters
 from app.inventory.current import current_of
 from app.inventory.db import head_revision
 from app.inventory.evaluations import HeldAnswer, StoredAnswer
@@ -38,6 +38,7 @@ from app.inventory.views import (
     NodeTraces,
     Pace,
     PollSummary,
+    ReporterStatus,
     SourceStatus,
     ThreadPage,
 )
@@ -53,6 +54,8 @@ from app.version import VERSION
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}")
 
+LONGEST_ID = 255
+REPORTED = "reported by its application"
 LAST_DEPLOYS = 100
 LAST_CHECKPOINTS = 50
 
@@ -91,11 +94,15 @@ class Dashboard:
             statuses = await reads.count_by(connection, row.id, "status")
             conditions = await reads.count_by(connection, row.id, "condition")
             others = await other_sources(connection, row.id, settings, now=now)
-            source = threads_source(row, polls, poll_interval=settings.poll_interval, now=now)
+            source = threads_source(
+                row, polls, poll_interval=settings.poll_interval, now=now, is_reported=settings.reported
+            )
             return DeploymentStatus(
                 name=name,
                 environment=settings.environment,
-                url=without_secrets(settings.url),
+                url=without_secrets(settings.url) if settings.url else REPORTED,
+                reporter=await self._reporter(connection, row.id) if settings.reported else None,
+                is_reported=settings.reported,
                 as_of=source.as_of,
                 total=sum(statuses.values()),
                 statuses=statuses,
@@ -115,6 +122,21 @@ class Dashboard:
                 verification=verification_of(row.verification, requests_per_minute=settings.requests_per_minute),
                 pace=_pace(row.pace),
             )
+
+    async def _reporter(self, connection: AsyncConnection, deployment_id: int) -> ReporterStatus | None:
+        """What tells of a deployment without a server; None before its first pass."""
+        found = await reporters.find_pass(connection, deployment_id)
+        if found is None:
+            return None
+        return ReporterStatus(
+            graph=found.graph_id,
+            saver=found.saver,
+            langgraph_version=found.langgraph_version,
+            lists=found.lists,
+            pass_began_at=found.began_at,
+            pass_ended_at=found.ended_at,
+            last_message_at=found.told_at,
+        )
 
     async def alarms(self) -> tuple[Alarm, ...]:
         """The alarms of all deployments, newest first."""
@@ -194,9 +216,9 @@ class Dashboard:
     async def evidence(self, name: str, thread_id: str, live: bool) -> Evidence:
         """The evidence report of one thread; ``live`` reads the server now. An unknown thread is ``found=False``."""
         settings, now = self._runtime.deployment(name), utc_now()
-        if not _UUID.fullmatch(thread_id):
-            raise BadRequest("A thread id on an Agent Server is a UUID, like 0190a3c2-7d11-7c33-a0f0-2b8f6c1d9e55.")
-        thread_id = str(uuid.UUID(thread_id))
+        thread_id = _checked_id(settings, thread_id)
+        if live:
+            await self._runtime.server(name)  # refuses where there is none
         store = self._runtime.store
         async with store.database.read() as connection:
             row = await reads.find_deployment(connection, name)
@@ -206,6 +228,7 @@ class Dashboard:
             declared = await reads.list_declared_fields(connection, row.id)
             dictionaries = store.dictionaries(row.id)
             found = await reads.find_thread(connection, dictionaries, thread_id)
+            reporter = await reporters.find_pass(connection, row.id) if settings.reported else None
             mentions: tuple[DrainMention, ...] = ()
             if found is not None:
                 mentions = await self._runtime.drains.mentions(connection, row.id, thread_id, now=now)
@@ -218,6 +241,8 @@ class Dashboard:
                 revisions={revision.id: revision for revision in revisions},
                 schema_revision=head_revision(),
                 server_version=_text(row.capabilities.get("version")),
+                saver=reporter.saver if reporter is not None else None,
+                is_reported=settings.reported,
                 drainboard_version=VERSION,
                 live=live,
                 observations=await reads.list_observations(connection, row.id, thread_id, limit=50),
@@ -324,6 +349,17 @@ class Dashboard:
     async def evaluations(self, name: str) -> list[Mapping[str, object]]:
         """The stored answers of a drain, newest first."""
         return list(await self._runtime.drains.evaluations(name, limit=100))
+
+
+def _checked_id(settings: DeploymentSettings, thread_id: str) -> str:
+    """A thread id as it is kept: any text that is short enough where an application makes them, a UUID elsewhere."""
+    if settings.reported:
+        if not 0 < len(thread_id) <= LONGEST_ID:
+            raise BadRequest(f"A thread id has 1 to {LONGEST_ID} characters.")
+        return thread_id
+    if not _UUID.fullmatch(thread_id):
+        raise BadRequest("A thread id on an Agent Server is a UUID, like 0190a3c2-7d11-7c33-a0f0-2b8f6c1d9e55.")
+    return str(uuid.UUID(thread_id))
 
 
 def _sweep_source(sweep: PollSummary | None, settings: DeploymentSettings, now: datetime) -> SourceStatus:

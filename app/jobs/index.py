@@ -48,14 +48,15 @@ class IndexReader:
     settings: ThreadIndexSettings | None
     interval: timedelta
     store: Store
-    server: Asks
+    server: Asks | None
 
     async def read(self, deployment_id: int) -> None:
         """Ask the query when it is time, then the server for ids that nobody has seen."""
         now = utc_now()
         if self.settings is not None and self.settings.query is not None and await self._is_due(deployment_id, now):
             await self._read(deployment_id, self.settings, now)
-        await self._check(deployment_id, now)
+        if self.server is not None:
+            await self._check(self.server, deployment_id, now)
 
     async def _is_due(self, deployment_id: int, now: datetime) -> bool:
         async with self.store.database.read() as connection:
@@ -70,7 +71,11 @@ class IndexReader:
         reading = (known.reading if known else 0) + 1
         try:
             batches = read_index(
-                deployment=self.deployment, url=settings.url(), query=settings.query or "", longest=settings.timeout
+                deployment=self.deployment,
+                url=settings.url(),
+                query=settings.query or "",
+                longest=settings.timeout,
+                as_is=self.server is None,
             )
             async for batch in batches:
                 malformed += batch.malformed
@@ -99,7 +104,7 @@ class IndexReader:
             )
         log.info("index.read", deployment=self.deployment, status=status, malformed=malformed, duplicates=duplicates)
 
-    async def _check(self, deployment_id: int, now: datetime) -> None:
+    async def _check(self, server: Asks, deployment_id: int, now: datetime) -> None:
         """Ask for some ids that are listed and that nobody has seen: is there no such thread, or is it hidden?"""
         async with self.store.database.read() as connection:
             expired_before = now - (self.settings or ThreadIndexSettings()).expires_after
@@ -119,7 +124,7 @@ class IndexReader:
                 found[thread_id] = index.NO_ID
             else:
                 try:
-                    found[thread_id] = index.MISSING if await self.server.thread(thread_id) is None else index.HIDDEN
+                    found[thread_id] = index.MISSING if await server.thread(thread_id) is None else index.HIDDEN
                 except Throttled:
                     break
                 except SourceError:
@@ -157,14 +162,15 @@ class Push:
     kind: str
 
 
-async def take(store: Store, deployment_id: int, push: Push, *, now: datetime) -> IndexTaken:
-    """Keep a batch. The same batch twice is the same as once; a bad line does not keep the others out.
+async def take(store: Store, deployment_id: int, push: Push, *, now: datetime, as_is: bool = False) -> IndexTaken:
+    """Keep a batch; ``as_is``: ids stay as they are written. The same batch twice is the same as once; a bad line does not keep the
+    others out.
 
     Raises ``BadRequest`` when it belongs to a list that is not the one under way: a list that is not whole would hide ids.
     """
     if len(push.rows) > MAX_ROWS:
         raise BadRequest(f"One batch may have {MAX_ROWS:,} threads; send several.")
-    entries, problems, malformed = _parsed(push.rows)
+    entries, problems, malformed = _parsed(push.rows, as_is=as_is)
     async with store.database.write() as connection:
         known = await index.find_source(connection, deployment_id)
         snapshot = known.snapshot if known else None
@@ -202,13 +208,13 @@ async def take(store: Store, deployment_id: int, push: Push, *, now: datetime) -
     return IndexTaken(len(entries), malformed, twice, listed, not under_way, tuple(problems[:MAX_PROBLEMS]))
 
 
-def _parsed(rows: Sequence[Mapping[str, Any]]) -> tuple[list[IndexEntry], list[IndexProblem], int]:
+def _parsed(rows: Sequence[Mapping[str, Any]], *, as_is: bool) -> tuple[list[IndexEntry], list[IndexProblem], int]:
     entries: list[IndexEntry] = []
     problems: list[IndexProblem] = []
     malformed = 0
     for line, row in enumerate(rows, 1):
         try:
-            entry, bad = reduce_entry(row)
+            entry, bad = reduce_entry(row, as_is=as_is)
             entries.append(entry)
             if bad:
                 problems.append(IndexProblem(line, f"{', '.join(bad)} could not be used and was left out"))

@@ -47,11 +47,11 @@ class Listed:
 
     async def take(self, name: str, push: Push) -> IndexTaken:
         """Keep a batch."""
-        self._runtime.deployment(name)
+        settings = self._runtime.deployment(name)
         now = utc_now()
         async with self._runtime.store.database.write() as connection:
             deployment_id = await writes.ensure_deployment(connection, name, now)
-        return await take(self._runtime.store, deployment_id, push, now=now)
+        return await take(self._runtime.store, deployment_id, push, now=now, as_is=settings.reported)
 
     async def forget(self, name: str) -> None:
         """Forget a list that nobody pushes any more: until then a drain waits for a newer one."""

@@ -13,7 +13,7 @@ from app.clock import monotonic, utc_now
 from app.drains.register import Register
 from app.drains.service import Drains
 from app.drains.statements import Statements
-from app.errors import DrainboardError, NotFound
+from app.errors import BadRequest, DrainboardError, NotFound
 from app.inventory import reads, writes
 from app.inventory.db import Database
 from app.inventory.freshness import read_polls
@@ -21,6 +21,7 @@ from app.inventory.store import Store
 from app.inventory.views import PollSummary
 from app.jobs.beside import OtherSources
 from app.jobs.poll import Poller
+from app.jobs.reporting import Reporting
 from app.logs import get_logger
 from app.settings import DeploymentSettings, Settings
 from app.sources.agent_server.client import AgentServer
@@ -50,6 +51,7 @@ class Runtime:
     drains: Drains
     register: Register
     statements: Statements
+    reporting: Reporting
     transport: Callable[[str], httpx.AsyncBaseTransport] | None = None
     _servers: dict[str, AgentServer] = field(default_factory=dict)
     _others: dict[str, OtherSources] = field(default_factory=dict)
@@ -68,6 +70,12 @@ class Runtime:
         """The client of a deployment's Agent Server; the key is looked up on first use."""
         if name not in self._servers:
             deployment = self.deployment(name)
+            if deployment.url is None:
+                raise BadRequest(
+                    f"The deployment {name} is reported by its application: there is no server to ask. A pass of "
+                    "`python -m drainboard_reporter` brings what is known up to date.",
+                    code="reported",
+                )
             async with self.store.database.write() as connection:
                 deployment_id = await writes.ensure_deployment(connection, name, utc_now())
                 names = await self.store.names(connection, deployment_id, deployment)
@@ -92,7 +100,8 @@ class Runtime:
     async def start_poll(self, name: str, *, full: bool) -> PollSummary:
         """Start a round in the background, and answer with it as soon as it has begun. One that runs already is answered
         with, unless a sweep is asked for and it is a scan: then the sweep follows it."""
-        self.deployment(name)
+        if self.deployment(name).reported:
+            await self.server(name)  # refuses
         running = self._running.get(name)
         if running is not None and not running.task.done():
             if running.full or not full:
@@ -121,6 +130,8 @@ class Runtime:
     async def keep_polling(self, name: str) -> None:
         """Poll a deployment on its interval until cancelled; failures wait longer, up to five minutes."""
         deployment, failures = self.deployment(name), 0
+        if deployment.reported:
+            await self._keep_reading_beside(deployment)
         while True:
             try:
                 running = self._running.get(name)
@@ -157,6 +168,19 @@ class Runtime:
         """Read a handful of idle heads that drains need; how many."""
         poller = Poller(self.deployment(name), self.store, self.drains, await self.server(name))
         return await poller.verify()
+
+    async def _keep_reading_beside(self, deployment: DeploymentSettings) -> None:
+        """The other sources of a deployment whose threads are reported, on its interval until cancelled."""
+        others = self._others.setdefault(deployment.name, OtherSources(deployment, self.store, None))
+        while True:
+            try:
+                async with self.store.database.write() as connection:
+                    deployment_id = await writes.ensure_deployment(connection, deployment.name, utc_now())
+                await others.read(deployment_id)
+                await self.reporting.add_listed(deployment)
+            except DrainboardError as error:
+                log.warning("beside.failed", deployment=deployment.name, code=error.code, message=error.message)
+            await asyncio.sleep(deployment.poll_interval.total_seconds())
 
     async def _await_poll(self, name: str, *, full: bool) -> PollSummary:
         """A poll that this schedule's own end does not cut: ``close`` ends it."""
@@ -213,7 +237,7 @@ async def open_runtime(
     drains = Drains(settings, store)
     register = Register(settings, store, drains)
     statements = Statements(settings, store, drains)
-    runtime = Runtime(settings, store, drains, register, statements, transport)
+    runtime = Runtime(settings, store, drains, register, statements, Reporting(store, drains), transport)
     try:
         await database.upgrade()
         await register.take_up(utc_now())

@@ -240,4 +240,4 @@ def _answers(client: httpx.Client, process: subprocess.Popen[bytes], log: Path) 
 
 def _has_polled(client: httpx.Client) -> bool:
     items = ok(client.get("/api/v1/deployments"))["items"]
-    return all(item["polls"] and item["current_poll"] is None for item in items)
+    return all(item["is_reported"] or (item["polls"] and item["current_poll"] is None) for item in items)

@@ -31,11 +31,16 @@ class IndexBatch:
     malformed: int
 
 
-async def read_index(*, deployment: str, url: str, query: str, longest: timedelta) -> AsyncIterator[IndexBatch]:
-    """Every row of the query, in batches. Raises ``SourceError`` with a sentence that quotes no row and no address."""
+async def read_index(
+    *, deployment: str, url: str, query: str, longest: timedelta, as_is: bool = False
+) -> AsyncIterator[IndexBatch]:
+    """Every row of the query, in batches. ``as_is``: ids stay as they are written.
+
+    Raises ``SourceError`` with a sentence that quotes no row and no address.
+    """
     with ThreadPoolExecutor(1, "thread-index") as worker:  # one thread: some drivers tie a connection to it
         loop = asyncio.get_running_loop()
-        rows = _batches(deployment, url, query, longest)
+        rows = _batches(deployment, url, query, longest, as_is=as_is)
         try:
             while (batch := await loop.run_in_executor(worker, _following, rows)) is not None:
                 yield batch
@@ -47,7 +52,7 @@ def _following(rows: Iterator[IndexBatch]) -> IndexBatch | None:
     return next(rows, None)
 
 
-def _batches(deployment: str, url: str, query: str, timeout: timedelta) -> Any:
+def _batches(deployment: str, url: str, query: str, timeout: timedelta, *, as_is: bool) -> Any:
     try:
         address = _address(url)
         engine = create_engine(address, poolclass=NullPool, hide_parameters=True)
@@ -68,7 +73,7 @@ def _batches(deployment: str, url: str, query: str, timeout: timedelta) -> Any:
                     )
                 for part in result.mappings().partitions(BATCH):
                     with clock.stopped():
-                        yield _reduced(part, known)
+                        yield _reduced(part, known, as_is=as_is)
     except (SQLAlchemyError, OSError) as error:
         raise _failure(deployment, error) from None
     finally:
@@ -130,11 +135,11 @@ def _try_postgresql(connection: Connection, query: str) -> None:
         connection.execute(text(f"select * from ({query.rstrip().rstrip(';')}\n) as listed limit 0")).close()  # noqa: S608 - the settings wrote it
 
 
-def _reduced(part: Any, known: list[str]) -> IndexBatch:
+def _reduced(part: Any, known: list[str], *, as_is: bool) -> IndexBatch:
     entries, malformed = [], 0
     for row in part:
         try:
-            entries.append(reduce_entry({column: row[column] for column in known})[0])
+            entries.append(reduce_entry({column: row[column] for column in known}, as_is=as_is)[0])
         except Malformed:
             malformed += 1
     return IndexBatch(tuple(entries), malformed)

@@ -16,9 +16,10 @@ class Malformed(ValueError):
     """A row without a usable thread id. ``message`` never quotes it."""
 
 
-def reduce_entry(raw: Mapping[str, Any]) -> tuple[IndexEntry, tuple[str, ...]]:
+def reduce_entry(raw: Mapping[str, Any], *, as_is: bool = False) -> tuple[IndexEntry, tuple[str, ...]]:
     """The entry, and the columns whose value could not be used and was left out. Raises ``Malformed``.
 
+    ``as_is``: two ids are the same only if they are written the same, since no server writes them its own way.
     What is left out counts against a drain: without ``closed_at`` the thread is open, without ``created_at`` it is young.
     """
     bad: list[str] = []
@@ -34,7 +35,7 @@ def reduce_entry(raw: Mapping[str, Any]) -> tuple[IndexEntry, tuple[str, ...]]:
             return None
 
     entry = IndexEntry(
-        thread_id=_thread_id(raw.get("thread_id")),
+        thread_id=_thread_id(raw.get("thread_id"), as_is=as_is),
         graph_id=read("graph_id", lambda value: _word(value, LONGEST_ID)),
         created_at=read("created_at", _time),
         closed_at=read("closed_at", _time),
@@ -44,12 +45,14 @@ def reduce_entry(raw: Mapping[str, Any]) -> tuple[IndexEntry, tuple[str, ...]]:
     return entry, tuple(bad)
 
 
-def _thread_id(raw: object) -> str:
+def _thread_id(raw: object, *, as_is: bool) -> str:
     text = str(raw) if isinstance(raw, str | uuid.UUID) else ""
     if not text.strip():
         raise Malformed("there is no thread_id")
     if len(text) > LONGEST_ID or not text.isprintable():
         raise Malformed(f"its thread_id is longer than {LONGEST_ID} characters, or has some that cannot be printed")
+    if as_is:
+        return text
     try:
         return str(uuid.UUID(text.strip()))  # the same id in capitals or without dashes is the same thread
     except ValueError:
