@@ -100,11 +100,14 @@ async def _standing_alarms(connection: AsyncConnection, look: Look, alarms: Iter
 
 
 async def _said(connection: AsyncConnection, look: Look) -> tuple[Said, ...]:
-    """Waivers and acknowledgements of the drain, and the deployment's acknowledgements, that count now."""
+    """Waivers and acknowledgements of the drain, and the deployment's acknowledgements, that count now; and where a thread
+    does not count because of what was said about another drain, that too."""
     mine, theirs = look.row.id, None
     found = await register.active_waivers(connection, mine, look.now)
     for drain_id in (mine, theirs):
         found += await register.active_acknowledgements(connection, look.deployment_id, drain_id=drain_id, now=look.now)
+    if any(standing.overall.disposition is Disposition.ACKNOWLEDGED for standing in look.standings.values()):
+        found += await register.other_acknowledgements(connection, look.deployment_id, drain_id=mine, now=look.now)
     return found
 
 

@@ -3,7 +3,7 @@ questions, in their own module since nothing of it comes from a server.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -173,6 +173,19 @@ async def active_acknowledgements(
     """The acknowledgements that count now, newest first: those of a drain, or of the deployment when None."""
     where = and_(_ack.c.deployment_id == deployment_id, _of_drain(drain_id), _is_active(_ack, now))
     return await _list_said(connection, _ack, where, kind="acknowledgement")
+
+
+async def other_acknowledgements(
+    connection: AsyncConnection, deployment_id: int, *, drain_id: int, now: datetime
+) -> tuple[Said, ...]:
+    """The acknowledgements of threads that were said about other drains and count now. A loss that somebody has dealt with is
+    dealt with for every drain of the deployment."""
+    others = and_(_ack.c.drain_id.is_not(None), _ack.c.drain_id != drain_id, _ack.c.thread_id.is_not(None))
+    where = and_(_ack.c.deployment_id == deployment_id, others, _is_active(_ack, now))
+    batches = select(_ack.c.batch, tables.drain.c.name).join(tables.drain).where(where).distinct()
+    drains = {row.batch: row.name for row in await connection.execute(batches)}
+    found = await _list_said(connection, _ack, where, kind="acknowledgement") if drains else ()
+    return tuple(replace(said, drain=drains[said.id]) for said in found)
 
 
 async def list_expired(connection: AsyncConnection, deployment_id: int, now: datetime) -> list[str]:

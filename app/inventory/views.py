@@ -414,7 +414,8 @@ class Said:
     """What somebody said in one call: a waiver, an acknowledgement or an attestation.
 
     ``id`` ends it again. ``count``: threads it names, of which ``thread_ids`` has the first 20. ``names``: the codes that
-    were acknowledged, or the attestations that were ticked. ``of_deployment``: said for all drains of the deployment.
+    were acknowledged, or the attestations that were ticked. ``of_deployment``: said for all drains of the deployment. ``drain``: the
+    drain that it was said about, where that is another one than the one that is asked.
     """
 
     id: str
@@ -430,6 +431,7 @@ class Said:
     names: tuple[str, ...] = ()
     criteria_version: int | None = None
     of_deployment: bool = False
+    drain: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -258,3 +258,21 @@ async def test_what_was_said_is_listed_by_page_newest_first(board: Open, server:
             assert len((await it.get(f"{MINE}/{kind}"))["items"]) == 5
         assert (await it.get(f"{MINE}/versions"))["next_cursor"] is None
         assert (await it.http.get(f"{MINE}/waivers?cursor=nonsense")).status_code == 422
+
+
+async def test_a_loss_that_was_acknowledged_about_one_drain_is_listed_by_every_drain_that_does_not_count_it(
+    board: Open, server: FakeAgentServer
+) -> None:
+    (thread,) = stranded(server)
+    other = DRAIN | {"name": "other"}
+    async with board(drains=[DRAIN, other]) as it:
+        await it.poll(full=True)
+        assert (await it.get("/api/v1/drains/other"))["waivers"] == []
+        _, said = await ask(it, "POST", f"{MINE}/acknowledgements", names([thread]))
+        found = await it.get("/api/v1/drains/other")
+        assert found["dispositions"]["acknowledged"] == 1
+        assert [(each["id"], each["drain"], each["thread_ids"]) for each in found["waivers"]] == [
+            (said["id"], "drop-it", [thread.id])
+        ]
+        page = (await it.http.get("/drains/other")).text
+        assert f"/drains/drop-it/acknowledgements/{said['id']}/end" in page
