@@ -177,7 +177,7 @@ async def test_the_audit_is_paged_newest_first(board: Board) -> None:
             seen += [(item.subject, item.deployment) for item in items]
         assert seen == [*((f"drop-{number}", "prod") for number in (4, 3, 2, 1)), ("drop-0", None)]
         assert cursor is None
-        mine, _ = await register.list_activity(connection, deployment_id=board.deployment_id, cursor=None, limit=9)
+        mine, _ = await register.list_activity(connection, deployments=["prod"], cursor=None, limit=9)
         assert len(mine) == 4
         with pytest.raises(BadRequest, match="cursor"):
             await register.list_activity(connection, cursor="bm9wZQ", limit=2)
