@@ -100,7 +100,7 @@ async def test_readings_of_a_poll_that_was_killed_are_not_trusted_after_a_deploy
     deploy_in_the_middle(server, ends=hangs)
     async with board(verify_idle_per_sweep=4) as it:
         task = asyncio.ensure_future(it.poll())
-        await asyncio.wait_for(reached.wait(), 5)
+        await asyncio.wait_for(reached.wait(), 30)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -496,7 +496,7 @@ async def test_a_poll_that_is_killed_leaves_no_complete_one_and_the_next_recover
     server.fail(".", hangs, skip=skip)
     async with board() as it:
         task = asyncio.ensure_future(it.poll())
-        await asyncio.wait_for(reached.wait(), 5)
+        await asyncio.wait_for(reached.wait(), 30)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
