@@ -102,21 +102,25 @@ def _is_unasked(found: ReportedPass) -> ColumnElement[bool]:
 async def list_left(
     connection: AsyncConnection, deployment_id: int, found: ReportedPass, *, after: str, limit: int
 ) -> list[str]:
-    """Ids that the pass has not told of, in their order."""
-    threads = select(_thread.c.thread_id).where(
-        _thread.c.deployment_id == deployment_id,
-        ~is_told_in(found),
-        _must_be_told(found.graph_id),
-        _thread.c.thread_id > after,
+    """Ids that the pass has not told of: threads in the database's order of ids, from one of them on; behind the last of them
+    listed ids without a thread, which are no longer here once they were asked for."""
+    threads = (
+        select(_thread.c.thread_id)
+        .where(
+            _thread.c.deployment_id == deployment_id,
+            ~is_told_in(found),
+            _must_be_told(found.graph_id),
+            _thread.c.thread_id > after,
+        )
+        .order_by(_thread.c.thread_id)
     )
-    listed = select(_entry.c.thread_id).where(
-        _entry.c.deployment_id == deployment_id, _is_unasked(found), _entry.c.thread_id > after
+    listed = (
+        select(_entry.c.thread_id)
+        .where(_entry.c.deployment_id == deployment_id, _is_unasked(found))
+        .order_by(_entry.c.thread_id)
     )
-    both = [
-        list((await connection.scalars(query.order_by(query.selected_columns[0]).limit(limit))).all())
-        for query in (threads, listed)
-    ]
-    return sorted({*both[0], *both[1]})[:limit]
+    left = list((await connection.scalars(threads.limit(limit))).all())
+    return left or list((await connection.scalars(listed.limit(limit))).all())
 
 
 async def list_told(

@@ -143,13 +143,13 @@ class _Pass:
 
     async def _all_left(self) -> AsyncIterator[list[Wanted]]:
         """What the dashboard knows or lists and was not told of yet, a batch at a time."""
-        after = ""
+        found: list[Wanted] = []
         while True:
+            after, before = (found[-1].thread_id if found else ""), found
             answer = await self._dashboard.send(**{"pass": self._id}, left={"after": after, "limit": BATCH})
             found = _wanted(answer)
-            if not found:
+            if not found or found == before:  # the same again: it was not taken
                 return
-            after = found[-1].thread_id
             yield found
 
     async def _work(self, reader: Reader, wanted: Sequence[Wanted]) -> None:
