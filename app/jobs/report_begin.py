@@ -12,6 +12,7 @@ from app.inventory import deploys, reads, register, reporters, writes
 from app.inventory.reporters import ReportedPass
 from app.inventory.revisions import Drawn, keep_revisions
 from app.inventory.store import Store
+from app.jobs.comparing import compare_deploy
 from app.jobs.lines import read_topology
 from app.jobs.told import Begin, FactsTaken, HowToRead
 from app.settings import DeploymentSettings, ThreadIndexSettings
@@ -65,9 +66,13 @@ async def _begin_anew(
     """A new pass: a poll, the graph as the reporter has it, and threads for what is listed."""
     now = work.now
     poll_id = await writes.begin_poll(connection, work.deployment_id, kind="sweep", now=now)
-    changes = await keep_revisions(connection, work.deployment_id, [Drawn(topology)], now=now)
+    drawn = [Drawn(topology)]
+    comparison = await compare_deploy(connection, work.store, work.deployment_id, work.settings, drawn, now=now)
+    changes = await keep_revisions(connection, work.deployment_id, drawn, now=now)
     if changes:
-        await deploys.keep_deploy(connection, work.deployment_id, changes, poll_id=poll_id, now=now)
+        await deploys.keep_deploy(
+            connection, work.deployment_id, changes, poll_id=poll_id, now=now, comparison=comparison
+        )
     revisions = await reads.list_revisions(connection, work.deployment_id)
     deployed = next(one for one in revisions if one.vanished_at is None and one.graph == topology.graph_id)
     await add_listed(connection, work, topology.graph_id)
