@@ -6,7 +6,7 @@ from dataclasses import astuple, dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, case, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Select, and_, case, false, func, or_, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.facts.types import Condition, Departure, Status
@@ -357,4 +357,4 @@ _KNOWN = [found.value for found in Departure if found not in (Departure.LOST, De
 
 def _is_at(nodes: Collection[str]) -> ColumnElement[bool]:
     node = tables.observation.c.node
-    return or_(*(or_(node == path, node.startswith(path + "/", autoescape=True)) for path in nodes))
+    return or_(false(), *(or_(node == path, node.startswith(path + "/", autoescape=True)) for path in nodes))
