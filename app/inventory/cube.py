@@ -49,7 +49,7 @@ _cell, _thread, _age = tables.thread_cell, tables.thread, tables.thread_age
 _TEXTS = ("graph_id", "head_graph_id", "assistant_id")
 _IDS = ("row_shape_id", "state_shape_id", "revision_id", "routes_id")
 _PLAIN = ("status", "condition", "work_id", "reading_is_current")
-KEYS = tuple(column.name for column in _cell.primary_key)
+KEYS = tuple(str(column.name) for column in _cell.primary_key)  # SQLAlchemy's names are no plain text
 
 Edges = Mapping[str, datetime]
 Columns = Callable[[Any], list[ColumnElement[Any]]]
