@@ -85,7 +85,7 @@ def poll(
 
     async def work(api: Api) -> int:
         items = [] if deployment else (await api.get("deployments"))["items"]
-        names = [deployment] if deployment else [found["name"] for found in items if not found["is_reported"]]
+        names = [deployment] if deployment else [found["name"] for found in items if not found.get("is_reported")]
         if items and not names:
             raise SettingsError("Every deployment is reported by its application, so there is nothing to poll.")
         if not names:

@@ -28,6 +28,7 @@ from app.inventory.views import (
     DrainMention,
     Evidence,
     FieldEvidence,
+    LineageStep,
     Observation,
     PendingEvidence,
     Provenance,
@@ -219,7 +220,7 @@ def _history(facts: ThreadFacts, background: Background) -> dict[str, int | bool
     return {"depth": len(seen), "truncated": bool(seen) and seen[-1].parent_id is not None}
 
 
-def _lineage(facts: ThreadFacts, background: Background) -> tuple[CheckpointEvidence, ...] | None:
+def _lineage(facts: ThreadFacts, background: Background) -> tuple[LineageStep, ...] | None:
     """The checkpoints of the root, newest first, where they were read now. What came next is told of those that were written
     since the last deploy: of others the server answers with what today's graph would do."""
     if background.lineage is None:
@@ -235,7 +236,7 @@ def _lineage(facts: ThreadFacts, background: Background) -> tuple[CheckpointEvid
         return tuple(sorted(found.tasks)) if is_since else None
 
     return tuple(
-        CheckpointEvidence(found.id, found.parent_id, "", found.created_at, found.source, found.step, following(found))
+        LineageStep(found.id, found.parent_id, "", found.created_at, found.source, found.step, following(found))
         for found in background.lineage
     )
 

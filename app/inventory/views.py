@@ -310,8 +310,7 @@ class PendingEvidence:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointEvidence:
-    """A checkpoint: ids, time, how it came about. ``ns`` is empty for the thread's own, which the head is. ``next``: the nodes
-    that ran from it, in a lineage; None: cannot tell."""
+    """A checkpoint: ids, time, how it came about. ``ns`` is empty for the thread's own, which the head is."""
 
     id: str
     parent_id: str | None
@@ -319,6 +318,12 @@ class CheckpointEvidence:
     created_at: datetime | None
     source: str | None
     step: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LineageStep(CheckpointEvidence):
+    """A checkpoint of a lineage. ``next``: the nodes that ran from it; None: cannot tell."""
+
     next: tuple[str, ...] | None = None
 
 
@@ -402,7 +407,7 @@ class Evidence:
     departures: tuple[Mapping[str, str | None], ...] | None = None
     last_run: Mapping[str, str | None] | None = None
     deploys: tuple[Mapping[str, str | None], ...] | None = None
-    lineage: tuple[CheckpointEvidence, ...] | None = None
+    lineage: tuple[LineageStep, ...] | None = None
     traces: Mapping[str, str | None] | None = None
     index: Mapping[str, bool] | None = None
     drains: tuple[DrainMention, ...] = ()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from app.inventory.views import Deploy, Evidence
+from app.inventory.views import Deploy, Evidence, LineageStep
 
 _SOURCES = {
     "input": "new input",
@@ -58,7 +58,7 @@ def _checkpoints(evidence: Evidence) -> Iterator[Moment]:
             detail=step,
             head=is_head,
             off=found.id not in ancestors,
-            next=found.next,
+            next=found.next if isinstance(found, LineageStep) else None,
             parent=found.parent_id,
         )
 
