@@ -212,8 +212,9 @@ async def upsert_threads(
     threads: Sequence[ThreadFacts],
     *,
     poll_id: int,
+    listed: bool = True,
 ) -> None:
-    """Write threads as they are known now."""
+    """Write threads as they are known now. Without ``listed`` they were read by id, which does not show that a list has them."""
     if not threads:
         return
     last = {facts.row.thread_id: facts for facts in threads}  # one statement cannot write a row twice
@@ -221,7 +222,8 @@ async def upsert_threads(
     statement = _insert(connection, tables.thread)
     keys = ("deployment_id", "thread_id")
     written = (column.name for column in tables.thread.columns if column.computed is None)
-    changes = {name: statement.excluded[name] for name in written if name not in keys}
+    kept = keys if listed else (*keys, "seen_poll_id")
+    changes = {name: statement.excluded[name] for name in written if name not in kept}
     statement = statement.on_conflict_do_update(index_elements=list(keys), set_=changes)
     await _execute_many(connection, statement, tables.thread.c.thread_id, values)
     await _keep_observations(connection, dictionaries.deployment_id, threads, poll_id)
@@ -334,16 +336,15 @@ def _reading_is_current(facts: ThreadFacts) -> bool:
 
 
 async def mark_seen(
-    connection: AsyncConnection, deployment_id: int, thread_ids: Sequence[str], *, poll_id: int, now: datetime
+    connection: AsyncConnection, deployment_id: int, thread_ids: Sequence[str], *, poll_id: int | None, now: datetime
 ) -> None:
-    """Threads that a poll listed and that did not move."""
+    """Threads that a poll listed and that did not move; ``poll_id`` None: they were read by id, and not listed."""
     table = tables.thread
+    values = {"seen_at": now} if poll_id is None else {"seen_at": now, "seen_poll_id": poll_id}
     for start in range(0, len(thread_ids), 500):
         some = thread_ids[start : start + 500]
         await connection.execute(
-            update(table)
-            .where(table.c.deployment_id == deployment_id, table.c.thread_id.in_(some))
-            .values(seen_poll_id=poll_id, seen_at=now)
+            update(table).where(table.c.deployment_id == deployment_id, table.c.thread_id.in_(some)).values(**values)
         )
 
 

@@ -68,13 +68,14 @@ async def resume(work: Work) -> Mark | None:
 
 
 async def remember(work: Work, walk: Walk, deployed: Deployed, *, changed_at: datetime, cursor: str) -> None:
-    """Remember how far the sweep is. No state is being read at this moment."""
+    """Remember how far the sweep is. No state is being read at this moment. Behind a row that was left out it stays where it
+    was: the sweep that goes on must meet that row again."""
     poll, now = work.poll, utc_now()
     if not walk.by_id:
         async with work.writing() as connection:
             await _forget(connection, work)
         return
-    if not await check_no_deploy(work, deployed):
+    if walk.reasons or not await check_no_deploy(work, deployed):
         return
     poll.trusted_at = now
     mark = Mark(poll.first_id, poll.started_at, now, changed_at, cursor, poll.seen)

@@ -1,0 +1,67 @@
+"""What a third hunt for a false `drained` found."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from app.jobs.polling import taking_in
+from tests.faults.conftest import Open
+from tests.faults.fake_server import FakeAgentServer, status
+
+SEARCH = "POST /threads/search"
+COUNT = 40
+
+
+@pytest.fixture(autouse=True)
+def _remembers_at_every_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(taking_in, "REMEMBER_EVERY", 0.0)
+
+
+def _spoil(server: FakeAgentServer, thread_id: str) -> None:
+    """One row of the list has no status, so that nobody can read it."""
+    search = server._search
+
+    def spoilt(body: dict[str, object]) -> list[dict[str, object]]:
+        rows = search(body)
+        return [row | {"status": None} if row["thread_id"] == thread_id else row for row in rows]
+
+    server._search = spoilt  # type: ignore[method-assign]
+
+
+async def test_a_sweep_that_goes_on_meets_a_row_again_that_its_first_part_left_out(
+    board: Open, server: FakeAgentServer
+) -> None:
+    old = server.clock.now - timedelta(days=2)
+    waits = server.parked(id="00000000-0000-7000-8000-000000000000", updated_at=old)
+    server.settled(COUNT)
+    server.thread(updated_at=server.clock.now)
+    _spoil(server, waits.id)
+    async with board() as it:
+        server.fail(SEARCH, status(500), skip=10)
+        assert (await it.poll(full=True)).state == "incomplete"
+        server.faults.clear()
+        poll = await it.poll(full=True)
+        assert (poll.state, [reason.code for reason in poll.reasons]) == ("incomplete", ["row_malformed"])
+        assert await it.verdict() == "unknown"
+
+
+async def test_threads_that_the_list_hides_are_still_hidden_when_a_stopped_sweep_goes_on(
+    board: Open, server: FakeAgentServer
+) -> None:
+    threads = server.settled(COUNT)
+    async with board() as it:
+        await it.poll(full=True)
+        assert await it.verdict() == "drained"
+        hidden = {threads[0].id, threads[-1].id}
+        server.listing = lambda rows: [row for row in rows if row.id not in hidden]
+        it.clock.tick(hours=2)
+        server.after = lambda request: (
+            server.fail("/assistants/", status(500)) if request.url.path.endswith("/state") else None
+        )
+        assert (await it.poll(full=True)).state == "incomplete"
+        server.after = lambda _: None
+        server.faults.clear()
+        assert (await it.poll(full=True)).state == "complete"
+        assert "canary_missing" in await it.codes()
