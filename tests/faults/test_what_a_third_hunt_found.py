@@ -7,8 +7,9 @@ from datetime import timedelta
 import pytest
 
 from app.jobs.polling import taking_in
-from tests.faults.conftest import Open
+from tests.faults.conftest import DRAIN, Open
 from tests.faults.fake_server import FakeAgentServer, status
+from tests.faults.test_preflight import push, topology
 
 SEARCH = "POST /threads/search"
 COUNT = 40
@@ -65,3 +66,22 @@ async def test_threads_that_the_list_hides_are_still_hidden_when_a_stopped_sweep
         server.faults.clear()
         assert (await it.poll(full=True)).state == "complete"
         assert "canary_missing" in await it.codes()
+
+
+async def test_a_node_that_was_a_join_stays_one_when_a_topology_without_it_draws_the_same(
+    board: Open, server: FakeAgentServer
+) -> None:
+    """Pushed before it is deployed, it would else hide what comes to the join that is still there."""
+    server.edges = [("intake", "finish"), ("await_approval", "finish")]
+    edges = [["intake", "finish", False], ["await_approval", "finish", False]]
+    join = [{"sources": ["await_approval", "intake"], "target": "finish"}]
+    thread = server.thread(channels={"note", "branch:to:intake"})
+    async with board(drains=[DRAIN | {"remove_nodes": ["finish"]}]) as it:
+        await it.poll(full=True)
+        await push(it, topology(edges=edges, joins=join))
+        await push(it, topology(edges=edges))
+        thread.updated_at = thread.head_at = it.clock.tick(minutes=1)
+        thread.checkpoint += 1
+        thread.channels |= {"join:intake+await_approval:finish"}
+        await it.poll(full=True)
+        assert await it.codes() == {"deferred_unseen"}
