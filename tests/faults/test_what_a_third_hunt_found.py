@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -85,3 +86,21 @@ async def test_a_node_that_was_a_join_stays_one_when_a_topology_without_it_draws
         thread.channels |= {"join:intake+await_approval:finish"}
         await it.poll(full=True)
         assert await it.codes() == {"deferred_unseen"}
+
+
+@pytest.mark.parametrize("change", [{"url": "http://other.test"}, {"metadata_keys": ["region"]}])
+async def test_a_sweep_that_was_stopped_does_not_go_on_with_another_server_or_other_keys(
+    board: Open, server: FakeAgentServer, change: dict[str, Any]
+) -> None:
+    """Somebody saw that the address was wrong, and stopped it."""
+    server.settled(COUNT)
+    server.thread(updated_at=server.clock.now)
+    async with board() as it:
+        server.fail(SEARCH, status(500), skip=10)
+        assert (await it.poll(full=True)).state == "incomplete"
+        server.faults.clear()
+    old = server.clock.now - timedelta(days=2)
+    server.parked(id="00000000-0000-7000-8000-000000000000", updated_at=old)
+    async with board(**change) as it:
+        assert (await it.poll(full=True)).state == "complete"
+        assert await it.verdict() == "blocked"
