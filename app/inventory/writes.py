@@ -37,6 +37,7 @@ class Dictionaries:
     routes: dict[int, Json] = field(default_factory=dict)
     _ids: dict[tuple[str, str], int] = field(default_factory=dict)
     _met: dict[Hashable, tuple[Shape | None, int]] = field(default_factory=dict)  # by what costs less than a digest
+    _loaded: dict[str, int] = field(default_factory=dict)  # the newest id up to which all are here, by table
 
     async def load(self, connection: AsyncConnection) -> None:
         """Read the entries that are not here yet."""
@@ -84,13 +85,14 @@ class Dictionaries:
     async def _load(
         self, connection: AsyncConnection, table: Table, into: dict[int, Any], parse: Callable[[Json], Any]
     ) -> None:
-        newest = max(into, default=0)
+        newest = self._loaded.get(table.name, 0)
         query = select(table.c.id, table.c.digest, table.c.content).where(
             table.c.deployment_id == self.deployment_id, table.c.id > newest
         )
         for row in await connection.execute(query):
             into[row.id] = parse(row.content)
             self._ids[table.name, row.digest] = row.id
+            self._loaded[table.name] = max(newest, row.id, self._loaded.get(table.name, 0))
 
     async def _id(self, connection: AsyncConnection, table: Table, content: Json) -> int:
         """Look up or make an entry. The poll's lock keeps two writers of one deployment apart."""
@@ -111,6 +113,7 @@ class Dictionaries:
         """After a write that was rolled back: what it made may not be there."""
         self._ids.clear()
         self._met.clear()
+        self._loaded.clear()
         for entries in (self.shapes, self.works, self.routes):
             entries.clear()
 

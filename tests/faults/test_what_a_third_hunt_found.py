@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from app.inventory.reporters import never_told
+from app.inventory.store import Store
 from app.jobs.polling import taking_in
 from tests.faults.conftest import DRAIN, Open
 from tests.faults.fake_server import FakeAgentServer, status
@@ -104,3 +106,19 @@ async def test_a_sweep_that_was_stopped_does_not_go_on_with_another_server_or_ot
     async with board(**change) as it:
         assert (await it.poll(full=True)).state == "complete"
         assert await it.verdict() == "blocked"
+
+
+async def test_a_process_that_has_just_started_knows_all_that_threads_refer_to(
+    board: Open, server: FakeAgentServer
+) -> None:
+    """What it looks up by content first is not all that there is."""
+    server.parked()
+    server.settled(3)
+    async with board() as it:
+        await it.poll(full=True)
+        store = it.app.state.runtime.store
+        anew = Store(store.database, store.hash_key).dictionaries(1)
+        async with store.database.write() as connection:
+            await anew.work_id(connection, never_told("nobody", None, None, it.clock.now))
+            await anew.load(connection)
+        assert (len(anew.works), anew.works) == (2, store.dictionaries(1).works)
