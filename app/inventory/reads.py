@@ -125,10 +125,11 @@ async def list_revisions(connection: AsyncConnection, deployment_id: int) -> tup
 
 def _revision(row: Any, pushed: Mapping[tuple[str, str], Pushed]) -> RevisionSummary:
     """Joins and deferred nodes are the topology's where one was pushed that draws the same: a drawing shows a join as several
-    edges, and one that waits for a single node as any other."""
+    edges, and one that waits for a single node as any other. A reporter tells them itself, whatever is pushed beside."""
     found = row.topology
     said = pushed.get((row.graph_id, drawn_hash(found["nodes"], found["edges"]))) if pushed else None
-    joins = found["joins"] if said is None else sorted({target for _, target in said.candidate.joins})
+    is_told = said is None or not row.assistant_id
+    joins = {*(found["joins"] if is_told else ()), *(said.joins if said else ())}
     return RevisionSummary(
         id=row.id,
         graph=row.graph_id,
@@ -139,7 +140,7 @@ def _revision(row: Any, pushed: Mapping[tuple[str, str], Pushed]) -> RevisionSum
         last_seen_at=row.last_seen_at,
         vanished_at=row.vanished_at,
         nodes=tuple(row.topology["nodes"]),
-        joins=tuple(joins),
+        joins=tuple(sorted(joins)),
         deferred=tuple(sorted({*found["deferred"], *(said.candidate.deferred if said else ())})),
         fields=tuple(row.topology["fields"]),
         edges=tuple((source, target, bool(conditional)) for source, target, conditional in row.topology["edges"]),

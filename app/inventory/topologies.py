@@ -15,24 +15,34 @@ from app.facts.types import FieldType
 from app.inventory import tables
 
 KEPT = 20  # of one graph
+_JOINED = "joined_before"
 
 _table = tables.topology
 
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """A topology as it was pushed."""
+    """A topology as it was pushed. ``joined_before``: nodes that were joins by others that drew the same: a thread may still
+    wait there, and a topology may be pushed before it is deployed."""
 
     candidate: Candidate
     pushed_at: datetime
     actor: str
+    joined_before: frozenset[str] = frozenset()
+
+    @property
+    def joins(self) -> frozenset[str]:
+        """Nodes that are joins by this topology, or were by an earlier one."""
+        return self.joined_before | {target for _, target in self.candidate.joins}
 
 
 async def keep_topologies(
     connection: AsyncConnection, deployment_id: int, candidates: Iterable[Candidate], *, actor: str, now: datetime
 ) -> None:
     """Store them; one that looks the same as another of its graph takes its place."""
+    known = await list_pushed(connection, deployment_id)
     for candidate in candidates:
+        before = known.get((candidate.graph, candidate.drawn))
         mine = and_(_table.c.deployment_id == deployment_id, _table.c.graph_id == candidate.graph)
         await connection.execute(delete(_table).where(mine, _table.c.drawn == candidate.drawn))
         await connection.execute(
@@ -40,7 +50,7 @@ async def keep_topologies(
                 deployment_id=deployment_id,
                 graph_id=candidate.graph,
                 drawn=candidate.drawn,
-                content=to_json(candidate),
+                content=to_json(candidate) | {_JOINED: sorted(before.joins if before is not None else ())},
                 pushed_at=now,
                 actor=actor,
             )
@@ -54,7 +64,9 @@ async def list_pushed(connection: AsyncConnection, deployment_id: int) -> Mappin
     """The topologies that were pushed, by graph and by what they draw."""
     query = select(_table).where(_table.c.deployment_id == deployment_id).order_by(_table.c.graph_id, _table.c.drawn)
     return {
-        (row.graph_id, row.drawn): Pushed(from_json(row.graph_id, row.content), row.pushed_at, row.actor)
+        (row.graph_id, row.drawn): Pushed(
+            from_json(row.graph_id, row.content), row.pushed_at, row.actor, frozenset(row.content.get(_JOINED, ()))
+        )
         for row in await connection.execute(query)
     }
 

@@ -37,6 +37,7 @@ class Dictionaries:
     routes: dict[int, Json] = field(default_factory=dict)
     _ids: dict[tuple[str, str], int] = field(default_factory=dict)
     _met: dict[Hashable, tuple[Shape | None, int]] = field(default_factory=dict)  # by what costs less than a digest
+    _loaded: dict[str, int] = field(default_factory=dict)  # the newest id up to which all are here, by table
 
     async def load(self, connection: AsyncConnection) -> None:
         """Read the entries that are not here yet."""
@@ -84,13 +85,14 @@ class Dictionaries:
     async def _load(
         self, connection: AsyncConnection, table: Table, into: dict[int, Any], parse: Callable[[Json], Any]
     ) -> None:
-        newest = max(into, default=0)
+        newest = self._loaded.get(table.name, 0)
         query = select(table.c.id, table.c.digest, table.c.content).where(
             table.c.deployment_id == self.deployment_id, table.c.id > newest
         )
         for row in await connection.execute(query):
             into[row.id] = parse(row.content)
             self._ids[table.name, row.digest] = row.id
+            self._loaded[table.name] = max(newest, row.id, self._loaded.get(table.name, 0))
 
     async def _id(self, connection: AsyncConnection, table: Table, content: Json) -> int:
         """Look up or make an entry. The poll's lock keeps two writers of one deployment apart."""
@@ -111,6 +113,7 @@ class Dictionaries:
         """After a write that was rolled back: what it made may not be there."""
         self._ids.clear()
         self._met.clear()
+        self._loaded.clear()
         for entries in (self.shapes, self.works, self.routes):
             entries.clear()
 
@@ -212,8 +215,9 @@ async def upsert_threads(
     threads: Sequence[ThreadFacts],
     *,
     poll_id: int,
+    listed: bool = True,
 ) -> None:
-    """Write threads as they are known now."""
+    """Write threads as they are known now. Without ``listed`` they were read by id, which does not show that a list has them."""
     if not threads:
         return
     last = {facts.row.thread_id: facts for facts in threads}  # one statement cannot write a row twice
@@ -221,7 +225,8 @@ async def upsert_threads(
     statement = _insert(connection, tables.thread)
     keys = ("deployment_id", "thread_id")
     written = (column.name for column in tables.thread.columns if column.computed is None)
-    changes = {name: statement.excluded[name] for name in written if name not in keys}
+    kept = keys if listed else (*keys, "seen_poll_id")
+    changes = {name: statement.excluded[name] for name in written if name not in kept}
     statement = statement.on_conflict_do_update(index_elements=list(keys), set_=changes)
     await _execute_many(connection, statement, tables.thread.c.thread_id, values)
     await _keep_observations(connection, dictionaries.deployment_id, threads, poll_id)
@@ -334,16 +339,15 @@ def _reading_is_current(facts: ThreadFacts) -> bool:
 
 
 async def mark_seen(
-    connection: AsyncConnection, deployment_id: int, thread_ids: Sequence[str], *, poll_id: int, now: datetime
+    connection: AsyncConnection, deployment_id: int, thread_ids: Sequence[str], *, poll_id: int | None, now: datetime
 ) -> None:
-    """Threads that a poll listed and that did not move."""
+    """Threads that a poll listed and that did not move; ``poll_id`` None: they were read by id, and not listed."""
     table = tables.thread
+    values = {"seen_at": now} if poll_id is None else {"seen_at": now, "seen_poll_id": poll_id}
     for start in range(0, len(thread_ids), 500):
         some = thread_ids[start : start + 500]
         await connection.execute(
-            update(table)
-            .where(table.c.deployment_id == deployment_id, table.c.thread_id.in_(some))
-            .values(seen_poll_id=poll_id, seen_at=now)
+            update(table).where(table.c.deployment_id == deployment_id, table.c.thread_id.in_(some)).values(**values)
         )
 
 

@@ -90,6 +90,7 @@ async def everything(
                 async for rows in pages:
                     if "order_unknown" in attempt.reasons:
                         break
+                    walk.reasons |= attempt.reasons
                     yield rows
         except SortRefused:
             attempt.reasons.add("order_unknown")

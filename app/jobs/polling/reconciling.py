@@ -5,7 +5,7 @@ from sqlalchemy import and_
 from app.clock import utc_now
 from app.inventory import deploys, reads, register, tables, writes
 from app.jobs.comparing import broken_by_deploy
-from app.jobs.polling.taking_in import take_in
+from app.jobs.polling.taking_in import take_in_by_id
 from app.jobs.polling.work import BATCH, Work, threads
 from app.jobs.readings import Readings, gather
 
@@ -32,7 +32,7 @@ async def reconcile(work: Work, readings: Readings) -> None:
         missing = [one for one, row in rows.items() if row is None]
         there = [row for row in rows.values() if row is not None]
         hidden += len(there)
-        await take_in(work, readings, there, thorough=False)
+        await take_in_by_id(work, readings, there)
         async with work.writing() as connection:
             await writes.mark_gone(connection, poll.deployment_id, missing, poll_id=poll.id, now=utc_now())
     hidden += await _missing_canaries(work)

@@ -5,6 +5,8 @@ and counts from the *first* beginning: what moved since, or came behind the plac
 its age is that of the first beginning. A deploy in between makes it begin anew.
 """
 
+import hashlib
+import hmac
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
@@ -13,6 +15,7 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.clock import utc_now
+from app.errors import SettingsError
 from app.inventory import reads, writes
 from app.jobs.listing import Place, Walk
 from app.jobs.polling.graphs import check_no_deploy
@@ -25,7 +28,8 @@ WITHIN = timedelta(hours=6)
 @dataclass(frozen=True, slots=True)
 class Mark:
     """How far a sweep got. ``poll_id`` and ``began_at`` are of its first beginning, ``changed_at`` the newest change then;
-    readings until ``trusted_at`` were made under the revisions that are stored. ``cursor``: the last id, ``seen`` rows in."""
+    readings until ``trusted_at`` were made under the revisions that are stored. ``cursor``: the last id, ``seen`` rows in.
+    ``asked``: a keyed hash of which server was asked, with which key, and for what of a row."""
 
     poll_id: int
     began_at: datetime
@@ -33,14 +37,18 @@ class Mark:
     changed_at: datetime
     cursor: str
     seen: int
+    asked: str | None = None
 
     @property
     def place(self) -> Place:
         """Where the list goes on."""
         return Place(self.cursor, self.seen)
 
-    def is_usable(self, sweep_wanted_at: datetime | None, now: datetime) -> bool:
-        """Whether a sweep may go on from here: not when it is old, or something has asked for a whole one since."""
+    def is_usable(self, asked: str | None, sweep_wanted_at: datetime | None, now: datetime) -> bool:
+        """Whether a sweep may go on from here: not when it is old, was made of another server or with other settings, or
+        something has asked for a whole one since."""
+        if asked is None or asked != self.asked:
+            return False
         return now - self.began_at < WITHIN and (sweep_wanted_at is None or sweep_wanted_at <= self.began_at)
 
 
@@ -58,7 +66,7 @@ async def resume(work: Work) -> Mark | None:
     async with work.writing() as connection:
         row = await reads.find_deployment(connection, work.settings.name)
         mark = mark_of(row.sweep_mark) if row is not None else None
-        if row is None or mark is None or not mark.is_usable(row.sweep_wanted_at, utc_now()):
+        if row is None or mark is None or not mark.is_usable(_asked(work), row.sweep_wanted_at, utc_now()):
             await _forget(connection, work)
             return None
         await writes.update_poll(connection, poll.id, started_at=mark.began_at)
@@ -68,19 +76,32 @@ async def resume(work: Work) -> Mark | None:
 
 
 async def remember(work: Work, walk: Walk, deployed: Deployed, *, changed_at: datetime, cursor: str) -> None:
-    """Remember how far the sweep is. No state is being read at this moment."""
+    """Remember how far the sweep is. No state is being read at this moment. Behind a row that was left out it stays where it
+    was: the sweep that goes on must meet that row again."""
     poll, now = work.poll, utc_now()
     if not walk.by_id:
         async with work.writing() as connection:
             await _forget(connection, work)
         return
-    if not await check_no_deploy(work, deployed):
+    if walk.reasons or not await check_no_deploy(work, deployed):
         return
     poll.trusted_at = now
-    mark = Mark(poll.first_id, poll.started_at, now, changed_at, cursor, poll.seen)
+    mark = Mark(poll.first_id, poll.started_at, now, changed_at, cursor, poll.seen, _asked(work))
     times = {name: getattr(mark, name).isoformat() for name in ("began_at", "trusted_at", "changed_at")}
     async with work.writing() as connection:
         await writes.update_deployment(connection, work.deployment_id, sweep_mark=asdict(mark) | times)
+
+
+def _asked(work: Work) -> str | None:
+    """A keyed hash of what makes the rows of a list what they are: another address or key lists others. None: the key is not
+    to be had any more."""
+    settings = work.settings
+    try:
+        key = settings.api_key()
+    except SettingsError:
+        return None
+    parts = [settings.url, key, list(settings.metadata_keys), list(settings.all_version_keys)]
+    return hmac.new(work.store.hash_key, repr(parts).encode(), hashlib.sha256).hexdigest()[:24]
 
 
 async def _forget(connection: AsyncConnection, work: Work) -> None:

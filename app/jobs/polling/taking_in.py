@@ -87,9 +87,13 @@ async def take_in_all(
         raise failure
 
 
-async def take_in(work: Work, readings: Readings, rows: Rows, *, thorough: bool) -> None:
-    """One page of rows."""
-    await write(work, readings, await look_at(work, readings, rows, thorough=thorough), thorough=thorough)
+async def take_in_by_id(work: Work, readings: Readings, rows: Rows) -> None:
+    """Rows that were asked for by id. They count as not listed, also for a sweep that goes on where this one stops."""
+    taken = await look_at(work, readings, rows, thorough=False)
+    async with work.writing() as connection:
+        await writes.upsert_threads(connection, work.dictionaries, taken.threads, poll_id=work.poll.id, listed=False)
+        await writes.mark_seen(connection, work.deployment_id, taken.unmoved, poll_id=None, now=utc_now())
+        await work.keep_progress(connection, readings)
 
 
 async def look_at(work: Work, readings: Readings, rows: Rows, *, thorough: bool) -> Taken:
@@ -127,9 +131,9 @@ async def write(work: Work, readings: Readings, taken: Taken, *, thorough: bool)
 
 
 async def write_threads(work: Work, readings: Readings, threads: Sequence[ThreadFacts]) -> None:
-    """Write threads that were read."""
+    """Write threads that were read by id."""
     async with work.writing() as connection:
-        await writes.upsert_threads(connection, work.dictionaries, threads, poll_id=work.poll.id)
+        await writes.upsert_threads(connection, work.dictionaries, threads, poll_id=work.poll.id, listed=False)
         await work.keep_progress(connection, readings)
 
 

@@ -91,7 +91,7 @@ async def _read(work: Work, ids: list[str]) -> int:
     if not await _same_graphs(work):
         return 0
     async with work.writing() as connection:
-        await writes.upsert_threads(connection, work.dictionaries, found, poll_id=work.poll.id)
+        await writes.upsert_threads(connection, work.dictionaries, found, poll_id=work.poll.id, listed=False)
     return len(found)
 
 
