@@ -456,7 +456,8 @@ async def keep_arrivals(connection: AsyncConnection, rows: Sequence[Mapping[str,
     new = 0
     for row in rows:
         statement = _insert(connection, tables.arrival).values(**row).on_conflict_do_nothing()
-        new += (await connection.execute(statement)).rowcount
+        told = statement.returning(tables.arrival.c.thread_id)  # PostgreSQL's driver does not count what an insert made
+        new += len((await connection.execute(told)).all())
     return new
 
 
