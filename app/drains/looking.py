@@ -51,6 +51,7 @@ class Look:
     comparisons: Comparisons
     codes: Mapping[str, datetime]
     void: frozenset[str]
+    hash_key: bytes
     now: datetime
     standings: dict[SubjectKey, Standing] = field(default_factory=dict)
     counts: list[SubjectCount] = field(default_factory=list)
@@ -199,6 +200,7 @@ async def take_look(
         comparisons=store.comparisons(row.deployment_id),
         codes=await register.acknowledged_codes(connection, row.deployment_id, drain_id=row.id, now=now),
         void=void,
+        hash_key=store.hash_key,
         now=now,
     )
     if count:

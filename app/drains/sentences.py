@@ -126,7 +126,7 @@ def unknown_sentence(code: str, *, count: int | None, part: str = "", **details:
                 "max_age": span(details.get("max_age", timedelta(0))),
                 "sweep_max_age": span(details.get("sweep_max_age", timedelta(0))),
             }
-            sentence = _UNKNOWN[code].format(**shown)
+            sentence = _UNKNOWN.get(f"{code}:{part}", _UNKNOWN[code]).format(**shown)
             return _of_one(sentence) if count == 1 else sentence
 
 
@@ -134,6 +134,8 @@ _UNKNOWN = {
     "never_swept": "Nobody has looked at all threads yet. The first complete sweep comes by itself; "
     "`drainboard poll` hurries it.",
     "sweep_incomplete": "The last sweep did not see everything. Its reasons are on the deployment's page.",
+    "sweep_incomplete:server": "Another server, key or set of keys to read is asked for than before, and everything was not looked "
+    "at since. What is known is of before.",
     "sweep_stale": "The last complete sweep is older than the {sweep_max_age} that the drain asks for.",
     "scan_stale": "The last look is older than the {max_age} that is asked for. Is the poller running?",
     "threads_unread": "{n} could not be read, or not under a graph that has the target. The next sweep tries again.",

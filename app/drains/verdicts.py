@@ -49,6 +49,7 @@ class Evidence:
     ``of_graph``: live threads that name a graph. ``intake_unseen``: threads created since then that nothing
     shows not to have entered. ``unread_elsewhere``: idle threads that last ran under another graph, whose head, which may
     be this graph's, was not read yet. ``unsettled``: threads whose acknowledgement has run out since the last poll.
+    ``other_server_at``: when another server, or key, began to be asked than before (in the future: it was not yet).
     ``attested``: the attestations that somebody has ticked. ``said``: waivers and acknowledgements that count now.
     """
 
@@ -83,6 +84,7 @@ class Evidence:
     max_age: timedelta | None = None
     traces: TraceEvidence | None = None
     index: IndexEvidence | None = None
+    other_server_at: datetime | None = None
 
     @property
     def effective_max_age(self) -> timedelta:
@@ -307,6 +309,8 @@ def _freshness(evidence: Evidence, now: datetime) -> Iterator[tuple[str, int | N
         return
     if evidence.last_sweep is not None and evidence.last_sweep.id != evidence.complete_sweep.id:
         yield "sweep_incomplete", None
+    elif evidence.other_server_at is not None and evidence.complete_sweep.started_at < evidence.other_server_at:
+        yield "sweep_incomplete:server", None
     if now - evidence.complete_sweep.started_at > evidence.spec.policy.sweep_max_age:
         yield "sweep_stale", None
     if evidence.complete_scan is None or now - evidence.complete_scan.started_at > evidence.effective_max_age:

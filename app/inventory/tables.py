@@ -85,6 +85,7 @@ deployment = Table(
     Column("assistants", JSON, nullable=False, default=dict),  # id -> name
     Column("lock_holder", String(64)),
     Column("lock_until", UtcDateTime),
+    Column("source", JSON(none_as_null=True)),  # which server was asked, and since when
     Column("sweep_mark", JSON(none_as_null=True)),  # how far a sweep got that is not at its end
     Column("verification", JSON(none_as_null=True)),  # how far the idle heads are verified, in the background
     Column("pace", JSON(none_as_null=True)),  # how fast the server may be asked now, where that is less than its budget

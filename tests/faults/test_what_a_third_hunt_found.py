@@ -122,3 +122,23 @@ async def test_a_process_that_has_just_started_knows_all_that_threads_refer_to(
             await anew.work_id(connection, never_told("nobody", None, None, it.clock.now))
             await anew.load(connection)
         assert (len(anew.works), anew.works) == (2, store.dictionaries(1).works)
+
+
+async def test_what_was_swept_of_one_server_proves_nothing_of_another(board: Open, server: FakeAgentServer) -> None:
+    """A scan sees only what changed of late; the thread that waits there did not."""
+    server.settled(COUNT)
+    async with board() as it:
+        await it.poll(full=True)
+        assert await it.verdict() == "drained"
+    old = server.clock.now - timedelta(days=2)
+    server.parked(id="00000000-0000-7000-8000-000000000000", updated_at=old)
+    async with board(url="http://other.test") as it:
+        assert await it.codes() >= {"sweep_incomplete"}
+        server.fail(SEARCH, status(500), skip=2)
+        await it.poll()
+        assert await it.codes() >= {"sweep_incomplete"}
+        server.faults.clear()
+        summary = await it.poll()
+        assert (summary.kind, summary.state, await it.verdict()) == ("sweep", "complete", "blocked")
+    async with board(url="http://other.test") as it:
+        assert (await it.poll()).kind == "scan"

@@ -5,8 +5,6 @@ and counts from the *first* beginning: what moved since, or came behind the plac
 its age is that of the first beginning. A deploy in between makes it begin anew.
 """
 
-import hashlib
-import hmac
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
@@ -15,8 +13,8 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.clock import utc_now
-from app.errors import SettingsError
 from app.inventory import reads, writes
+from app.inventory.origin import asked_of
 from app.jobs.listing import Place, Walk
 from app.jobs.polling.graphs import check_no_deploy
 from app.jobs.polling.work import Work, log
@@ -66,7 +64,11 @@ async def resume(work: Work) -> Mark | None:
     async with work.writing() as connection:
         row = await reads.find_deployment(connection, work.settings.name)
         mark = mark_of(row.sweep_mark) if row is not None else None
-        if row is None or mark is None or not mark.is_usable(_asked(work), row.sweep_wanted_at, utc_now()):
+        if (
+            row is None
+            or mark is None
+            or not mark.is_usable(asked_of(work.settings, work.store.hash_key), row.sweep_wanted_at, utc_now())
+        ):
             await _forget(connection, work)
             return None
         await writes.update_poll(connection, poll.id, started_at=mark.began_at)
@@ -86,22 +88,12 @@ async def remember(work: Work, walk: Walk, deployed: Deployed, *, changed_at: da
     if walk.reasons or not await check_no_deploy(work, deployed):
         return
     poll.trusted_at = now
-    mark = Mark(poll.first_id, poll.started_at, now, changed_at, cursor, poll.seen, _asked(work))
+    mark = Mark(
+        poll.first_id, poll.started_at, now, changed_at, cursor, poll.seen, asked_of(work.settings, work.store.hash_key)
+    )
     times = {name: getattr(mark, name).isoformat() for name in ("began_at", "trusted_at", "changed_at")}
     async with work.writing() as connection:
         await writes.update_deployment(connection, work.deployment_id, sweep_mark=asdict(mark) | times)
-
-
-def _asked(work: Work) -> str | None:
-    """A keyed hash of what makes the rows of a list what they are: another address or key lists others. None: the key is not
-    to be had any more."""
-    settings = work.settings
-    try:
-        key = settings.api_key()
-    except SettingsError:
-        return None
-    parts = [settings.url, key, list(settings.metadata_keys), list(settings.all_version_keys)]
-    return hmac.new(work.store.hash_key, repr(parts).encode(), hashlib.sha256).hexdigest()[:24]
 
 
 async def _forget(connection: AsyncConnection, work: Work) -> None:
