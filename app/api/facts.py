@@ -1,5 +1,6 @@
 """What a reporter tells of a deployment without a server, over HTTP."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Request
@@ -63,8 +64,23 @@ class FactsMessage(_Part):
         )
 
 
+def _inlined(part: Any, named: Mapping[str, Any]) -> Any:
+    """A schema without references: those of pydantic begin at the schema, and a reader looks for them in the document."""
+    if isinstance(part, list):
+        return [_inlined(each, named) for each in part]
+    if not isinstance(part, dict):
+        return part
+    if "$ref" in part:
+        return _inlined(named[part["$ref"].rpartition("/")[2]], named)
+    return {key: _inlined(each, named) for key, each in part.items() if key != "$defs"}
+
+
+_SCHEMA = FactsMessage.model_json_schema()
 _BODY = {
-    "requestBody": {"required": True, "content": {"application/json": {"schema": FactsMessage.model_json_schema()}}}
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": _inlined(_SCHEMA, _SCHEMA.get("$defs", {}))}},
+    }
 }
 
 

@@ -66,7 +66,7 @@ class Tokens:
         async with self._store.database.write() as connection:
             if not await tokens.revoke_token(connection, name, by.now):
                 raise NotFound(
-                    f"No token with the name {name[:LONGEST_NAME]!r} stands. `drainboard tokens list` shows all."
+                    f"There is no token with the name {name[:LONGEST_NAME]!r} to revoke. `drainboard tokens list` shows all."
                 )
             await register.add_activity(
                 connection, None, now=by.now, actor=by.actor, action="token.revoked", subject=name, detail={}

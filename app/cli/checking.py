@@ -22,7 +22,8 @@ def tell(revision: str | None, checked: Checked, *, as_json: bool) -> None:
     if as_json:
         output.as_json(_body(revision, checked))
     elif revision != head_revision():
-        output.out.print(f"The schema is at revision {revision}, not {head_revision()}. Run `drainboard db upgrade`.")
+        found = f"The schema is at revision {revision}, not {head_revision()}" if revision else "There is no schema yet"
+        output.out.print(f"{found}. Run `drainboard db upgrade`.")
     else:
         output.out.print(f"The schema is at revision {revision}, as this version expects.")
         _tell_counts(checked)

@@ -44,8 +44,10 @@ def _rows(file: Path) -> Iterator[dict[str, Any]]:
             read = _jsonl if first.lstrip().startswith("{") else _csv
             for row in read(chain([first], lines), file.name):
                 yield {column: row[column] for column in COLUMNS if column in row}
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{file.name} cannot be read as text ({type(error).__name__}).") from None
+    except OSError as error:
+        raise SettingsError(f"{file.name} cannot be read ({error.strerror}).") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{file.name} is not text in UTF-8.") from None
 
 
 def _csv(lines: Iterator[str], name: str) -> Iterator[Mapping[str, Any]]:

@@ -284,13 +284,13 @@ def drains_show(name: str, server: Server = None, json: Json = False) -> None:
         if blocking["items"]:
             output.out.print(f"\nThe oldest {len(blocking['items'])} of {blocking['total']:,} threads that block:")
             output.table(
-                ["thread", "", "pending", "since"],
+                ["thread", "", "pending", "since (UTC)"],
                 [
                     (
                         output.plain(item["thread_id"]),
                         item["disposition"].replace("_", " "),
                         output.plain(", ".join(item["pending"])),
-                        item["since"],
+                        output.minute(item["since"]),
                     )
                     for item in blocking["items"]
                 ],
@@ -370,8 +370,11 @@ def threads_list(
         if json:
             output.as_json(found)
             return 0
+        if not found["total"]:
+            output.out.print("No thread matches these filters." if asked else "No thread was seen yet.")
+            return 0
         output.table(
-            ["thread", "status", "condition", "pending", "version", "updated"],
+            ["thread", "status", "condition", "pending", "version", "updated (UTC)"],
             [
                 (
                     output.plain(item["thread_id"]),
@@ -383,7 +386,7 @@ def threads_list(
                         if item["state_version"]["reading"] == "integer"
                         else item["state_version"]["reading"]
                     ),
-                    item["updated_at"],
+                    output.minute(item["updated_at"]),
                 )
                 for item in found["items"]
             ],
@@ -424,7 +427,7 @@ def _evidence(deployment: str, thread: str, *, live: bool, form: str, server: st
             output.as_json(found)
             return 0 if found["found"] else 2
         answer = await api.get_text(*place, **query, format="markdown")
-        sys.stdout.write(answer.text)
+        output.text(answer.text)
         return 0 if answer.headers.get(FOUND) == "true" else 2
 
     _finish(work, server, json)

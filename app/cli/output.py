@@ -1,5 +1,6 @@
 """What the command line prints: tables with colour where the terminal has it, or JSON."""
 
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -12,23 +13,61 @@ from rich.table import Table
 MARKS = {"drained": "[green]✓ drained[/]", "blocked": "[red]✕ blocked[/]", "unknown": "[yellow]? unknown[/]"}
 CHECKS = {"pass": "[green]✓[/]", "fail": "[red]✕[/]", "unknown": "[yellow]?[/]", "not_needed": "[dim]-[/]"}
 
-out = Console(soft_wrap=True, highlight=False)
-err = Console(stderr=True, soft_wrap=True, highlight=False)
+WIDE = 10_000
+NOBODY_READS = 3
+
+
+def nobody_reads() -> int:
+    """What is printed goes nowhere any more, and Python need not complain of that at its end; the exit code.
+
+    Left to itself, rich or click would end with 1, which reads as blocked.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return NOBODY_READS
+
+
+class _Lines(Console):
+    def on_broken_pipe(self) -> None:
+        raise SystemExit(nobody_reads())
+
+
+out = _Lines(soft_wrap=True, highlight=False)
+err = _Lines(stderr=True, soft_wrap=True, highlight=False)
 
 
 def as_json(value: Any) -> None:
     """One JSON document, and nothing else, on stdout."""
-    sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n")
+    text(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n")
+
+
+def text(whole: str) -> None:
+    """As it is, on stdout."""
+    try:
+        sys.stdout.write(whole)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise SystemExit(nobody_reads()) from None
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A plain table. Cells may have markup; what comes from outside was escaped by ``plain``."""
+    """A plain table. Cells may have markup; what comes from outside was escaped by ``plain``.
+
+    A last column without a name holds sentences, and they are wrapped to the terminal. A name or a time is never broken,
+    and in a pipe nothing is.
+    """
     grid = Table(box=None, pad_edge=False, header_style="dim")
     for index, name in enumerate(head):
-        grid.add_column(name, no_wrap=index == 0, overflow="fold")
+        grid.add_column(name, no_wrap=bool(name) or index < len(head) - 1, overflow="fold")
     for row in rows:
         grid.add_row(*row)
+    if head[-1] or not out.is_terminal:
+        grid.width = out.measure(grid, options=out.options.update(width=WIDE)).maximum
     out.print(grid)
+
+
+def minute(moment: str | None) -> str:
+    """A time of the API, short enough for a column."""
+    return f"{moment[:10]} {moment[11:16]}" if moment else ""
 
 
 def plain(value: object) -> str:

@@ -1,6 +1,5 @@
 """How the command line shows a preflight."""
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ _COLOURS = {"safe": "green", "unknown": "yellow", "may_strand": "yellow"}
 def print_answer(found: Mapping[str, Any], *, as_markdown: bool, as_json: bool) -> None:
     """A preflight as Markdown, as JSON, or as a table for people."""
     if as_markdown:
-        sys.stdout.write(to_markdown(found))
+        output.text(to_markdown(found))
     elif as_json:
         output.as_json(found)
     else:

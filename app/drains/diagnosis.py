@@ -219,7 +219,7 @@ _CONDITIONS: dict[Condition, tuple[str, tuple[NextStep, ...]]] = {
     ),
     Condition.PARKED: (
         "It waits{where}.",
-        (NextStep("Whoever answers it should do so; the answer goes on from here.", None, False),),
+        (NextStep("Answer it: the run goes on from there.", None, False),),
     ),
     Condition.HALF_STEP: (
         "A parallel step is half done: finished parts wait to be applied.",

@@ -16,7 +16,7 @@ def to_markdown(evidence: Evidence, now: datetime) -> str:
         "",
         *(f"{index}. {_step(step)}" for index, step in enumerate(evidence.diagnosis.next_steps, 1)),
         "",
-        *_table(["", ""], [[key, _cell(raw[key])] for key in _SUMMARY if raw.get(key) is not None]),
+        *_table(["", ""], [[key, _said(raw[key])] for key in _SUMMARY if raw.get(key) is not None]),
     ]
     if evidence.pending:
         rows = [
@@ -30,7 +30,7 @@ def to_markdown(evidence: Evidence, now: datetime) -> str:
             for name, f in evidence.fields.items()
         ]
         lines += ["", "### Fields", "", *_table(["field", "row", "state", "kind", "stored versions"], rows)]
-    lines += _facts(evidence)
+    lines += _facts(evidence) if evidence.found else []
     if evidence.departures:
         rows = [[_cell(d["at"]), f"`{d['node']}`", _cell(d["departure"])] for d in evidence.departures]
         lines += ["", "### How it left", "", *_table(["at", "node", "departure"], rows)]
@@ -47,9 +47,10 @@ def to_markdown(evidence: Evidence, now: datetime) -> str:
         rows = [[f"`{drain.name}`", drain.disposition.replace("_", " ")] for drain in evidence.drains]
         lines += ["", "### Drains", "", *_table(["drain", "this thread"], rows)]
     source = evidence.provenance
+    read = f"read {_cell(to_jsonable(source.read_at))}" if source.read_at else "not read"
     lines += [
         "",
-        f"_{evidence.schema}, {source.source}, read {_cell(to_jsonable(source.read_at))}, "
+        f"_{evidence.schema}, {source.source}, {read}, "
         f"written {_cell(to_jsonable(now))} by Drainboard {source.drainboard_version}. No state values._",
         "",
     ]
@@ -117,6 +118,10 @@ def _table(head: list[str], rows: list[list[str]]) -> list[str]:
 
 def _cell(value: object) -> str:
     return "" if value is None else str(value).replace("|", "\\|")
+
+
+def _said(value: object) -> str:
+    return _yes(value) if isinstance(value, bool) else _cell(value)
 
 
 def _yes(value: bool | None) -> str:

@@ -158,7 +158,7 @@ _UNKNOWN = {
     "fell_at_deploy": "Fewer threads need {targets} since a deploy that touched it, and nothing shows that they finished. "
     "Look at the threads that were there before; a drain whose criteria change starts anew.",
     "phase_not_observing": "The drain's phase is additive: old and new still exist on purpose. Set it to observing.",
-    "drain_closed": "The drain is closed. Open a new one to ask again.",
+    "drain_closed": "The drain is closed. Open it again to ask.",
 }
 
 _PARTS = {
@@ -183,8 +183,8 @@ def _soaking(soak: Soak) -> str:
     parts = []
     if soak.sweeps < soak.required_sweeps:
         parts.append(f"{soak.sweeps} of {soak.required_sweeps} complete sweeps")
-    parts.append(f"held since {soak.holds_since:%H:%M:%S} UTC of {span(timedelta(seconds=soak.required_hold_seconds))}")
-    return f"It has to hold a while: {', '.join(parts)}."
+    parts.append(f"nothing blocks since {soak.holds_since:%H:%M:%S} UTC")
+    return f"It has to hold for {span(timedelta(seconds=soak.required_hold_seconds))}: {', '.join(parts)}."
 
 
 def headline(answer: Answer, now: datetime) -> str:

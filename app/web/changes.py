@@ -69,10 +69,12 @@ Who = Annotated[By, Depends(_by)]
 
 
 @router.get("/drains/new")
-async def new_drain(request: Request, data: Data, deployment: str = "", node: str = "") -> HTMLResponse:
+async def new_drain(
+    request: Request, data: Data, deployment: str = "", node: str = "", graph: str = ""
+) -> HTMLResponse:
     known = [each.name for each in await data.deployments()]
     chosen = deployment if deployment in known else next(iter(known), "")
-    blank = Form({"deployment": (chosen,), "remove_nodes": (node,)})
+    blank = Form({"deployment": (chosen,), "remove_nodes": (node,), "graph": (graph,)})
     return await _form_page(request, data, blank)
 
 

@@ -30,6 +30,10 @@ ADVICE = {
     502: "Check that the Agent Server is up and that its key is valid, then try again.",
     503: "Try again in a minute. Nothing that was stored is lost.",
 }
+ADVICE_BY_CODE = {
+    "managed_by_file": "Change it in that file and start Drainboard again.",
+    "cross_site": "Drainboard takes a form only from its own pages.",
+}
 MESSAGES = {
     404: "There is no page at this address.",
     405: "This address does not take that kind of request.",
@@ -47,7 +51,7 @@ def error_page(request: Request, *, status: int, code: str, message: str | None 
         code=code,
         title=TITLES[known],
         message=message or MESSAGES.get(known, TITLES[known] + "."),
-        advice=ADVICE[known],
+        advice=ADVICE_BY_CODE.get(code, ADVICE[known]),
     )
     pages: Pages = request.app.state.pages
     return pages.respond_error(request, page)

@@ -108,6 +108,9 @@ ACTIONS = {
     "evidence.opened": "opened the evidence of",
     "token.created": "made the API token",
     "token.revoked": "revoked the API token",
+    "topology.pushed": "told the topology of",
+    "wait.begun": "began to wait on",
+    "wait.cancelled": "ended a wait on",
 }
 
 RIGHTS = {

@@ -217,6 +217,13 @@ def test_threads_list_filters_pages_and_says_where_it_goes_on(real: Real) -> Non
     assert [item["thread_id"] for item in parked["items"]] == [real.parked]
 
 
+def test_a_row_of_a_table_stays_a_line_in_a_pipe_and_no_row_is_said(real: Real) -> None:
+    listed = real.run("threads", "list", DEPLOYMENT).out.splitlines()
+    assert [line.split()[:2] for line in listed if real.parked in line] == [[real.parked, "interrupted"]]
+    assert (len(listed), listed[-1]) == (4, "2 of 2 threads")
+    assert real.run("threads", "list", DEPLOYMENT, "--pending", "nobody").out == "No thread matches these filters.\n"
+
+
 def test_max_age_cannot_loosen_the_policy(real: Real) -> None:
     real.run("poll")
     time.sleep(1.1)
@@ -413,6 +420,23 @@ def test_the_installed_command_gives_the_same_exit_codes(unpolled: Installed) ->
     assert [process.wait(30) for process in running] == [2, 3]
 
 
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_an_answer_that_nobody_reads_is_not_blocked(unpolled: Installed, more: tuple[str, ...]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    ran = subprocess.run(
+        [DRAINBOARD, "gate", "drop-it", *more],
+        env={**os.environ, "DRAINBOARD_CONFIG": str(unpolled.product.config)},
+        cwd=unpolled.product.folder,
+        stdin=subprocess.DEVNULL,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(writing)
+    assert (ran.returncode, b"Traceback" in ran.stderr, b"Exception ignored" in ran.stderr) == (3, False, False)
+
+
 def test_before_the_first_poll_the_gate_is_unknown(unpolled: Installed) -> None:
     ran = unpolled("gate", "drop-it", "--json")
     assert (ran.code, [reason["code"] for reason in ran.json["reasons"]][:1]) == (2, ["never_swept"])
@@ -592,6 +616,7 @@ def test_db_check_exits_2_until_the_schema_is_there(tmp_path: Path) -> None:
     run = installed(tmp_path, "")
     before = run("db", "check", "--json")
     assert (before.code, before.json["ok"], before.json["revision"]) == (2, False, None)
+    assert "There is no schema yet" in run("db", "check").out
     assert [run("db", "upgrade").code, run("db", "upgrade").code, run("db", "check").code] == [0, 0, 0]
     assert run("db", "check", "--json").json["ok"] is True
 

@@ -125,6 +125,19 @@ async def test_a_body_that_is_no_json_is_said_to_be_none(board: Open, body: byte
     assert answer.json()["error"]["code"] in ("unreadable", "invalid")
 
 
+async def test_every_reference_of_the_description_leads_somewhere(board: Open) -> None:
+    async with board() as it:
+        described = (await it.http.get("/api/v1/openapi.json")).json()
+    named = {f"#/components/schemas/{name}" for name in described["components"]["schemas"]}
+    assert _references(described) <= named
+
+
+def _references(part: Any) -> set[str]:
+    inner = list(part.values()) if isinstance(part, dict) else part if isinstance(part, list) else []
+    own = {part["$ref"]} if isinstance(part, dict) and isinstance(part.get("$ref"), str) else set()
+    return own.union(*map(_references, inner))
+
+
 async def test_the_head_checkpoint_of_a_report_has_every_key(board: Open, server: FakeAgentServer) -> None:
     thread = server.parked().id
     async with board() as it:

@@ -469,7 +469,11 @@ def missing(item_id: str) -> Evidence:
         deployment="support-prod",
         environment="production",
         thread_id=item_id,
-        diagnosis=Diagnosis("not_found", "Neither the inventory nor the server has this thread."),
+        diagnosis=Diagnosis(
+            "not_found",
+            "Neither the inventory nor the server has this thread.",
+            (NextStep("Check the whole id.", None, safe_to_repeat=True),),
+        ),
         provenance=Provenance("inventory", before(seconds=14), None, None, "1", None, None, "0.1.0"),
     )
 

@@ -332,6 +332,7 @@ def test_a_thread_that_is_not_found_says_what_was_looked_at(web: TestClient) -> 
     text = whole(web, "/deployments/support-prod/threads/unknown-id", 404).text
     assert "What was looked at" in text
     assert "What else it can be" in text
+    assert "safe to repeat" not in text
     assert "http://agent-server.support.internal:8123" in text
 
 
@@ -457,6 +458,7 @@ def test_a_form_of_another_site_is_refused(web: TestClient, dashboard: FakeDashb
     response = web.post("/deployments/support-prod/poll", headers=headers)
     assert response.status_code == 403
     assert "another site" in response.text
+    assert "Ask an administrator" not in response.text
     assert dashboard.polls_started == []
 
 
@@ -482,6 +484,14 @@ def test_the_search_lists_what_it_found_by_kind(web: TestClient) -> None:
         "/deployments/support-stage?fields=await_approval:present",
     } <= set(page.links())
     assert "not deployed" in page.text
+
+
+def test_a_drain_of_a_node_that_was_found_begins_with_its_graph(web: TestClient) -> None:
+    begun = [link for link in whole(web, "/search?q=await_approval").links() if link.startswith("/drains/new?")]
+    assert begun
+    assert all("&graph=support" in link for link in begun)
+    typed = {attrs.get("name"): attrs.get("value") for _, attrs in whole(web, begun[0]).tags if attrs.get("id")}
+    assert typed["graph"] == "support"
 
 
 def test_a_search_that_finds_nothing_says_what_was_looked_at(web: TestClient) -> None:

@@ -1,5 +1,6 @@
 """Filters and paths: the small words of every page."""
 
+import re
 from datetime import timedelta
 from pathlib import Path
 
@@ -141,3 +142,18 @@ def test_every_condition_and_disposition_has_its_words() -> None:
     assert set(words.CONDITIONS) == set(Condition)
     known = {name: group for group, members in words.DISPOSITIONS.items() for name in members}
     assert known == {each.value: each.group for each in Disposition}
+
+
+def test_every_action_that_is_noted_has_words() -> None:
+    sources = [
+        file.read_text()
+        for folder in ("drains", "jobs", "auth")
+        for file in (TEMPLATES.parent / "app" / folder).rglob("*.py")
+    ]
+    noted = {
+        name
+        for text in sources
+        for name in re.findall(r'"((?:wait|topology|token|drain|waiver|evidence)\.[a-z]+)"', text)
+    }
+    assert {"wait.begun", "topology.pushed", "drain.closed"} <= noted
+    assert noted <= set(words.ACTIONS)
