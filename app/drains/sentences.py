@@ -248,9 +248,13 @@ def next_step(answer: Answer) -> str | None:
     return None
 
 
+def _of_assistant(name: str | None) -> str:
+    return "without an assistant" if name is None else f"of assistant `{name}`"
+
+
 def _who_acts(groups: Sequence[Any]) -> str | None:
     if not groups:
         return None
-    shown = [f"{threads(group.count)} of assistant `{group.name or group.assistant or 'none'}`" for group in groups[:3]]
+    shown = [f"{threads(group.count)} {_of_assistant(group.name or group.assistant)}" for group in groups[:3]]
     more = "" if len(groups) <= 3 else f" and of {len(groups) - 3} more assistants"
     return f"Answer, finish or migrate what is left: {', '.join(shown)}{more}."
