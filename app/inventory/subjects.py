@@ -320,7 +320,7 @@ async def count_by_metadata(
         select(value, func.count().label("n"))
         .where(_thread.c.deployment_id == deployment_id, where)
         .group_by(value)
-        .order_by(func.count().desc(), value)
+        .order_by(func.count().desc(), value.is_not(None), value)
         .limit(limit)
     )
     return [(None if row.value is None else str(row.value), row.n) for row in await connection.execute(query)]

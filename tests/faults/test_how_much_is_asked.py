@@ -37,7 +37,7 @@ PAGES = (
     "/api/v1/drains/drop-it/waivers",
     "/api/v1/drains/retained/gate",
 )
-FOR_A_GATE, FOR_A_PAGE = 30, 90
+FOR_A_GATE, FOR_A_PAGE = 30, 100
 RETAINED = DRAIN | {
     "name": "retained",
     "policy": DRAIN["policy"] | {"retention": {"idle_for": "1h", "reason": "they expire"}},
