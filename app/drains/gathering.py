@@ -95,7 +95,7 @@ async def _count_of_graph(connection: AsyncConnection, look: Look) -> int:
 def _other_server_at(look: Look, stored: Any | None) -> datetime | None:
     """When another server began to be asked; in the future, when the settings name one that no poll has asked yet."""
     origin = origin_of(stored.source) if stored is not None else None
-    if origin is None or look.deployment.reported:
+    if origin is None:
         return None
     is_asked = origin.place == place_of(look.deployment, look.hash_key)
     return origin.changed_at if is_asked else datetime.max.replace(tzinfo=UTC)

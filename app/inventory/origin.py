@@ -1,5 +1,5 @@
-"""Which server the threads of a deployment are of. After another address or key what is remembered is of the one before, and
-proves nothing until everything was listed again.
+"""Which server, or reporter, the threads of a deployment are of. After another address or key what is remembered is of the one
+before, and proves nothing until everything was listed again.
 """
 
 import hashlib
@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from sqlalchemy.ext.asyncio import AsyncConnection
+
 from app.errors import SettingsError
+from app.inventory import reads, writes
 from app.settings import DeploymentSettings
 
 
@@ -29,12 +32,33 @@ def asked_of(settings: DeploymentSettings, hash_key: bytes) -> str | None:
         key = settings.api_key()
     except SettingsError:
         return None
-    return _hash(hash_key, [settings.url, key, list(settings.metadata_keys), list(settings.all_version_keys)])
+    read = [list(settings.metadata_keys), list(settings.all_version_keys)]
+    return _hash(hash_key, [place_of(settings, hash_key), key, *read])
 
 
 def place_of(settings: DeploymentSettings, hash_key: bytes) -> str:
-    """A keyed hash of the address."""
-    return _hash(hash_key, [settings.url])
+    """A keyed hash of the address; a deployment that is reported has none."""
+    return _hash(hash_key, [None if settings.reported else settings.url])
+
+
+async def keep_origin(
+    connection: AsyncConnection, settings: DeploymentSettings, hash_key: bytes, *, was_swept: bool, now: datetime
+) -> bool:
+    """Keep whom a poll, or a reporter, is about to tell of. Whether that is another one than what was swept is of: then a
+    sweep is wanted, since a scan would only see what changed there of late. What was swept before this was kept is of nobody
+    knows whom."""
+    row = await reads.find_deployment(connection, settings.name)
+    asked, place = asked_of(settings, hash_key), place_of(settings, hash_key)
+    if row is None or asked is None:
+        return False
+    before = origin_of(row.source)
+    if before is not None and (before.asked, before.place) == (asked, place):
+        return False
+    is_other = before is not None or was_swept
+    await writes.update_deployment(connection, row.id, source=_kept(Origin(asked, place, now if is_other else None)))
+    if is_other:
+        await writes.update_deployment(connection, row.id, sweep_wanted_at=now)
+    return is_other
 
 
 def origin_of(raw: Mapping[str, Any] | None) -> Origin | None:
@@ -45,8 +69,7 @@ def origin_of(raw: Mapping[str, Any] | None) -> Origin | None:
     return Origin(raw["asked"], raw["place"], None if changed is None else datetime.fromisoformat(changed))
 
 
-def kept(origin: Origin) -> dict[str, str | None]:
-    """The reverse."""
+def _kept(origin: Origin) -> dict[str, str | None]:
     changed = origin.changed_at
     return {
         "asked": origin.asked,

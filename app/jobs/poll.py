@@ -5,16 +5,13 @@ complete only when its last write says so. No request is made while a transactio
 """
 
 from collections.abc import Awaitable, Callable
-from datetime import datetime
-from typing import Any, Literal
-
-from sqlalchemy.ext.asyncio import AsyncConnection
+from typing import Literal
 
 from app.clock import utc_now
 from app.drains.service import Drains
 from app.errors import SourceError, StoreError, Throttled
 from app.inventory import reads, writes
-from app.inventory.origin import Origin, asked_of, kept, origin_of, place_of
+from app.inventory.origin import keep_origin
 from app.inventory.store import Store
 from app.inventory.views import PollSummary
 from app.jobs.polling.again import read_again
@@ -80,9 +77,11 @@ class Poller:
     async def _begin(self, deployment_id: int, *, full: bool) -> Work:
         now = utc_now()
         async with self._lock.writing() as connection:
-            row = await reads.find_deployment(connection, self.settings.name)
             swept = await reads.find_latest_poll(connection, deployment_id, kinds=("sweep",), states=("complete",))
-            is_other = await self._is_other_server(connection, deployment_id, row, now)
+            is_other = await keep_origin(
+                connection, self.settings, self._store.hash_key, was_swept=swept is not None, now=now
+            )
+            row = await reads.find_deployment(connection, self.settings.name)
             wanted = row is None or row.sweep_wanted_at is not None or row.watermark is None
             must = full or is_other or swept is None or wanted
             kind: Literal["sweep", "scan"] = "sweep" if must else "scan"
@@ -94,23 +93,6 @@ class Poller:
         sorts = row is not None and row.capabilities.get("sort_by_thread_id") is True
         poll = Poll(poll_id, deployment_id, kind, now, watermark=watermark, began_from=watermark, sorts=sorts)
         return Work(self.settings, self._store, self._drains, self._server, self._lock, poll)
-
-    async def _is_other_server(
-        self, connection: AsyncConnection, deployment_id: int, row: Any | None, now: datetime
-    ) -> bool:
-        """Whether another address or key is asked than before. What is remembered then proves nothing until a sweep has seen
-        everything: a scan would only see what changed there of late."""
-        asked = asked_of(self.settings, self._store.hash_key)
-        if row is None or asked is None:
-            return False
-        place, before = place_of(self.settings, self._store.hash_key), origin_of(row.source)
-        if before is not None and (before.asked, before.place) == (asked, place):
-            return False
-        found = Origin(asked, place, None if before is None else now)
-        await writes.update_deployment(connection, deployment_id, source=kept(found))
-        if before is not None:
-            await writes.update_deployment(connection, deployment_id, sweep_wanted_at=now)
-        return before is not None
 
 
 async def _guarded(work: Work) -> SourceError | StoreError | None:

@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.errors import Conflict
 from app.facts.types import Topology
 from app.inventory import deploys, reads, register, reporters, writes
+from app.inventory.origin import keep_origin
 from app.inventory.reporters import ReportedPass
 from app.inventory.revisions import Drawn, keep_revisions
 from app.inventory.store import Store
@@ -65,6 +66,8 @@ async def _begin_anew(
 ) -> ReportedPass:
     """A new pass: a poll, the graph as the reporter has it, and threads for what is listed."""
     now = work.now
+    swept = await reads.find_latest_poll(connection, work.deployment_id, kinds=("sweep",), states=("complete",))
+    await keep_origin(connection, work.settings, work.store.hash_key, was_swept=swept is not None, now=now)
     poll_id = await writes.begin_poll(connection, work.deployment_id, kind="sweep", now=now)
     drawn = [Drawn(topology)]
     comparison = await compare_deploy(connection, work.store, work.deployment_id, work.settings, drawn, now=now)

@@ -142,6 +142,9 @@ class Runtime:
             except DrainboardError as error:
                 failures += 1
                 log.warning("poll.failed", deployment=name, code=error.code, message=error.message)
+            except Exception as error:  # noqa: BLE001 - a fault of ours in one poll must not end all that would follow
+                failures += 1
+                log.error("poll.crashed", deployment=name, kind=type(error).__name__)
             pause = deployment.poll_interval * (2 ** min(failures, 6) if failures else 1)
             until = monotonic() + min(pause, max(MAX_BACK_OFF, deployment.poll_interval)).total_seconds()
             if not failures:
@@ -159,6 +162,8 @@ class Runtime:
                     return
         except DrainboardError as error:
             log.warning("verify.failed", deployment=name, code=error.code, message=error.message)
+        except Exception as error:  # noqa: BLE001 - the next poll comes all the same
+            log.error("verify.crashed", deployment=name, kind=type(error).__name__)
 
     def _is_polled(self, name: str) -> bool:
         running = self._running.get(name)
@@ -180,6 +185,8 @@ class Runtime:
                 await self.reporting.add_listed(deployment)
             except DrainboardError as error:
                 log.warning("beside.failed", deployment=deployment.name, code=error.code, message=error.message)
+            except Exception as error:  # noqa: BLE001 - as above
+                log.error("beside.crashed", deployment=deployment.name, kind=type(error).__name__)
             await asyncio.sleep(deployment.poll_interval.total_seconds())
 
     async def _await_poll(self, name: str, *, full: bool) -> PollSummary:

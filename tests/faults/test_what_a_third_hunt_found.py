@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from app.inventory import writes
 from app.inventory.reporters import never_told
 from app.inventory.store import Store
+from app.inventory.views import PollSummary
+from app.jobs.poll import Poller
 from app.jobs.polling import taking_in
-from tests.faults.conftest import DRAIN, Open
+from tests.faults.conftest import DRAIN, NAME, Open
 from tests.faults.fake_server import FakeAgentServer, status
 from tests.faults.test_preflight import push, topology
 
@@ -142,3 +146,56 @@ async def test_what_was_swept_of_one_server_proves_nothing_of_another(board: Ope
         assert (summary.kind, summary.state, await it.verdict()) == ("sweep", "complete", "blocked")
     async with board(url="http://other.test") as it:
         assert (await it.poll()).kind == "scan"
+
+
+async def test_what_an_earlier_version_swept_is_of_nobody_knows_which_server(
+    board: Open, server: FakeAgentServer
+) -> None:
+    server.settled(COUNT)
+    async with board() as it:
+        await it.poll(full=True)
+        async with it.app.state.runtime.store.database.write() as connection:
+            await writes.update_deployment(connection, 1, source=None)
+    old = server.clock.now - timedelta(days=2)
+    server.parked(id="00000000-0000-7000-8000-000000000000", updated_at=old)
+    async with board(url="http://other.test") as it:
+        summary = await it.poll()
+        assert (summary.kind, summary.state, await it.verdict()) == ("sweep", "complete", "blocked")
+
+
+async def test_what_a_server_told_proves_nothing_of_a_deployment_that_is_reported_now(
+    board: Open, server: FakeAgentServer
+) -> None:
+    server.settled(COUNT)
+    async with board() as it:
+        await it.poll(full=True)
+        assert await it.verdict() == "drained"
+    async with board(url=None, reported=True) as it:
+        assert await it.codes() >= {"sweep_incomplete"}
+
+
+async def test_a_fault_of_ours_in_one_poll_does_not_end_the_polls_that_follow(
+    board: Open, server: FakeAgentServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.settled(2)
+    crashed = asyncio.Event()
+    poll = Poller.poll
+
+    async def fails_once(self: Poller, *, full: bool) -> PollSummary:
+        if not crashed.is_set():
+            crashed.set()
+            raise KeyError("a fault")
+        return await poll(self, full=full)
+
+    monkeypatch.setattr(Poller, "poll", fails_once)
+    async with board(poll_interval="1s") as it:
+        schedule = asyncio.create_task(it.app.state.runtime.keep_polling(NAME))
+        try:
+            async with asyncio.timeout(30):
+                while (await it.deployment())["last_sweep"] is None:
+                    await asyncio.sleep(0.1)
+            assert not schedule.done()
+        finally:
+            schedule.cancel()
+            await asyncio.gather(schedule, return_exceptions=True)
+        assert crashed.is_set()
