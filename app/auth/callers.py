@@ -51,13 +51,13 @@ class Callers:
         return caller
 
     async def with_token(self, request: Request, secret: str) -> Caller:
-        """Who comes with a token. Few tries a minute for each address, so that nobody guesses."""
-        place = request.client.host if request.client else "?"
-        if not await self._failures.test(FAILURES, place):
-            raise TooMany("Too many tokens that are none came from this address. Wait a minute.")
+        """Who comes with a token. Few wrong ones a minute are looked at for each address; a right one is never held up, since many
+        callers may share the address of a proxy."""
         found = await self._tokens(request).find(secret, self._clock())
         if found is None:
-            await self._failures.hit(FAILURES, place)
+            place = request.client.host if request.client else "?"
+            if not await self._failures.hit(FAILURES, place):
+                raise TooMany("Too many tokens that are none came from this address. Wait a minute.")
             raise Unauthenticated("This API token is not known, has expired or was revoked. Ask for another one.")
         return caller_of(found)
 

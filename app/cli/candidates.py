@@ -11,11 +11,15 @@ from app.candidate.running import CandidateError, Source, read_candidate
 from app.settings import load_settings
 
 
-def read(source: Source, file: Path | None = None) -> dict[str, Any]:
-    """The topology. Raises ``CandidateError``, and a usage error when it is not said what is meant."""
+def read(source: Source, file: Path | None = None, *, takes_file: bool = False) -> dict[str, Any]:
+    """The topology; ``takes_file``: the command has an option for one that was written before.
+
+    Raises ``CandidateError``, and a usage error when it is not said what is meant.
+    """
     named = [source.graph, source.langgraph_json, file]
     if sum(one is not None for one in named) != 1:
-        raise typer.BadParameter("Name one of --graph, --langgraph-json and --topology.")
+        options = "--graph, --langgraph-json and --topology" if takes_file else "--graph and --langgraph-json"
+        raise typer.BadParameter(f"Name one of {options}.")
     if file is not None:
         return _from_file(file)
     return read_candidate(source, secrets=frozenset(_secrets()))

@@ -227,7 +227,7 @@ def preflight(
 ) -> None:
     """Would deploying this break a live thread? Exits 0 safe, 1 would break, 2 unknown, 3 could not ask."""
     source = Source(graph, graph_id, langgraph_json, python, _seconds(timeout, "--timeout"))
-    candidate = candidates.read(source, topology)
+    candidate = candidates.read(source, topology, takes_file=True)
 
     async def work(api: Api) -> int:
         body = {"topology": candidate, "open_drain": open_drain, **({"owner": owner} if owner else {})}

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.errors import BadRequest
 from app.facts.candidates import drawn_hash
 from app.facts.privacy import Names, is_hashed
-from app.facts.types import Condition, Departure, Presence, Reading, Shape, Status, ThreadFacts, VersionReading
+from app.facts.types import Condition, Presence, Reading, Shape, Status, ThreadFacts, VersionReading
 from app.inventory import cube, tables
 from app.inventory.cursors import close_cursor, cursor_time, open_cursor
 from app.inventory.encode import Json, pending_nodes, thread_from_row
@@ -376,20 +376,6 @@ async def list_observations(
         .limit(limit)
     )
     return tuple(_observation(row) for row in await connection.execute(query))
-
-
-async def count_still_open_at(
-    connection: AsyncConnection, deployment_id: int, *, nodes: Sequence[str], when: datetime
-) -> int:
-    """Threads that were pending at these nodes just before a moment, and have not left since but by being lost."""
-    table = tables.observation
-    query = select(func.count(func.distinct(table.c.thread_id))).where(
-        table.c.deployment_id == deployment_id,
-        table.c.node.in_(nodes),
-        table.c.arrived_at < when,
-        or_(table.c.left_at.is_(None), and_(table.c.left_at >= when, table.c.departure == Departure.LOST.value)),
-    )
-    return int(await connection.scalar(query) or 0)
 
 
 def _observation(row: Any) -> Observation:

@@ -320,15 +320,6 @@ async def add_attestations(
     return tuple(ids)
 
 
-async def attested(
-    connection: AsyncConnection, drain_id: int, *, criteria_version: int, now: datetime
-) -> frozenset[str]:
-    """The names that are attested now, for this version of the criteria."""
-    of_version = and_(_attestation.c.drain_id == drain_id, _attestation.c.criteria_version == criteria_version)
-    query = select(_attestation.c.name).where(of_version, _is_active(_attestation, now))
-    return frozenset((await connection.execute(query)).scalars())
-
-
 async def active_attestations(
     connection: AsyncConnection, drain_id: int, *, criteria_version: int, now: datetime
 ) -> tuple[Said, ...]:

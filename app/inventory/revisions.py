@@ -12,7 +12,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.facts.topology import topology_hash
 from app.facts.types import Topology
 from app.inventory import reads, tables
-from app.inventory.current import Current, current_of
 from app.inventory.encode import topology_to_json
 from app.inventory.views import Drawing, GraphChange, RevisionSummary
 
@@ -38,13 +37,6 @@ async def list_drawings(connection: AsyncConnection, deployment_id: int) -> tupl
     return tuple(
         Drawing(row.graph_id, row.config, row.assistant_id, row.edited_at, row.revision_id, row.drawn_at)
         for row in await connection.execute(query)
-    )
-
-
-async def read_current(connection: AsyncConnection, deployment_id: int) -> Current:
-    """Which revision a state is read under now."""
-    return current_of(
-        await reads.list_revisions(connection, deployment_id), await list_drawings(connection, deployment_id)
     )
 
 

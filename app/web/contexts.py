@@ -1,8 +1,7 @@
 """One frozen dataclass for each page: exactly what its template gets.
 
-Besides these a template has ``ui`` (the macros), ``now``, ``url``, ``version``, ``open_notice``
-and ``caller`` (who is signed in, or None), and the filters
-and paths that ``render.py`` registers.
+Besides these a template has ``ui`` (the macros), ``now``, ``url``, ``version``, ``open_notice``, ``caller`` (who is signed in, or
+None), ``shows_places`` (not to who has yet to sign in), and the filters and paths that ``render.py`` registers.
 """
 
 from collections.abc import Iterable, Mapping

@@ -19,7 +19,7 @@ from app.clock import utc_now
 from app.places import STATIC, TEMPLATES
 from app.rights import Caller
 from app.web import contexts, paths, words
-from app.web.contexts import ErrorPage, Page
+from app.web.contexts import ErrorPage, Page, SignInPage
 from app.web.forms import Form
 from app.web.graph_picture import REMOVED_LABEL
 
@@ -85,7 +85,12 @@ class Pages:
     def render(self, page: Page, *, url: str, block: str | None = None, caller: str | None = None) -> str:
         """A context as HTML. ``block``: only that block of its template."""
         context: dict[str, Any] = {each.name: getattr(page, each.name) for each in fields(page)}
-        context |= self._common | {"now": self._clock(), "url": url, "caller": caller}
+        context |= self._common | {
+            "now": self._clock(),
+            "url": url,
+            "caller": caller,
+            "shows_places": not isinstance(page, SignInPage),
+        }
         # The macros are made with the page's `now`; a block alone would skip the page's own imports.
         context["ui"] = self._environment.get_template("ui.html").make_module(context)
         if block:

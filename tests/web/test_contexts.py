@@ -10,7 +10,7 @@ from app.places import TEMPLATES
 from app.web.contexts import Page
 from app.web.render import make_environment
 
-COMMON = {"ui", "now", "url", "version", "open_notice", "caller"}
+COMMON = {"shows_places", "ui", "now", "url", "version", "open_notice", "caller"}
 PAGES = get_args(Page)
 PARTS = {"ui.html", "graph.html", "drain_parts.html", "base.html"}
 
