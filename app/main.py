@@ -24,7 +24,6 @@ from app.api import routes as api
 from app.api import waiters as api_waiters
 from app.auth.access import Access
 from app.auth.callers import Callers
-from app.auth.provider import Provider
 from app.auth.sessions import session_options
 from app.auth.tokens import Tokens
 from app.cli.connection import MARK
@@ -97,13 +96,13 @@ def create_app(
         max_body_size=MAX_BODY,
     )
     app.state.pages = Pages(version=VERSION, open_notice=open_notice and settings.sign_in.mode == "open", clock=utc_now)
-    for router in ROUTERS:
-        app.include_router(router)
+    for router in ROUTERS:  # not include_router, which would make every route anew for each application
+        app.router.routes.extend(router.routes)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     signs_in = settings.sign_in.mode != "open" and not is_local
     callers = Callers(settings, _tokens, is_open=not signs_in)
     app.state.callers = callers
-    app.state.provider = Provider(settings) if settings.sign_in.mode == "oidc" and signs_in else None
+    app.state.provider = _provider(settings) if settings.sign_in.mode == "oidc" and signs_in else None
     app.add_middleware(Access, settings=settings, callers=callers, deployment_of=_deployment_of, respond=_respond)
     if signs_in:
         app.add_middleware(SessionMiddleware, **session_options(settings))
@@ -113,6 +112,12 @@ def create_app(
     _add_probes(app)
     _add_error_handlers(app)
     return app
+
+
+def _provider(settings: Settings) -> object:
+    from app.auth.provider import Provider  # with Authlib, which takes its time
+
+    return Provider(settings)
 
 
 def _tokens(request: Request) -> Tokens:

@@ -89,8 +89,10 @@ class PollRequest(BaseModel):
     full: StrictBool = False
 
 
+_AN_ERROR = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorAnswer"}}}}
 ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": ErrorAnswer} for status in (400, 403, 404, 409, 413, 422, 500, 502, 503)
+    422: {"model": ErrorAnswer},  # once as a model, of which FastAPI makes one for each route; the others refer to it
+    **dict.fromkeys((400, 403, 404, 409, 413, 500, 502, 503), _AN_ERROR),
 }
 router = APIRouter(prefix="/api/v1", responses=ERRORS, dependencies=[Depends(require_same_origin)])
 

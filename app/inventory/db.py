@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -108,6 +109,7 @@ def _try_sqlite(path: str | None) -> None:
         connection.rollback()
 
 
+@functools.cache  # the migrations are read and run to find it
 def head_revision() -> str:
     """The revision that this code expects."""
     head = ScriptDirectory.from_config(_config()).get_current_head()

@@ -1,13 +1,12 @@
 """The pages of who may: signing in and out, and the API tokens."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from app.auth.callers import Callers, by_of, person_with
-from app.auth.provider import Provider
 from app.auth.same_origin import require_same_origin
 from app.auth.tokens import Tokens, digest_of
 from app.clock import utc_now
@@ -17,6 +16,9 @@ from app.settings import SignInSettings, parse_duration
 from app.web.contexts import SettingsPage, SignInPage
 from app.web.forms import GENERAL, Form, read_form
 from app.web.render import Pages
+
+if TYPE_CHECKING:  # Authlib is loaded where a provider is configured
+    from app.auth.provider import Provider
 
 DEFAULT_EXPIRY = "90d"
 
@@ -98,7 +100,7 @@ def _settings(request: Request) -> SignInSettings:
     return found
 
 
-def _provider(request: Request) -> Provider:
+def _provider(request: Request) -> "Provider":
     if _settings(request).mode != "oidc":
         raise NotFound("No sign-in provider is configured here. See sign_in in the settings.")
     found: Provider = request.app.state.provider

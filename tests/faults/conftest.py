@@ -144,6 +144,7 @@ def board(tmp_path: Path, address: str, server: FakeAgentServer, clock: Clock) -
 @pytest.fixture(autouse=True)
 def _nothing_leaks_into_logs(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.INFO, logger="aiosqlite")  # a line for each statement, and no words of ours
     yield
     said = capsys.readouterr()
     assert CANARY not in said.err

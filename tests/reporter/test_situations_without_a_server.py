@@ -42,11 +42,11 @@ def play(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def _played(found: Stage, saver: str) -> Play:
     found.deploy("before")
     found.run("make")
-    before = found.report()
+    before = found.report(with_evidence=True)
     found.deploy("before", "after")
     untouched = found.report()
     found.run("act")
-    after = found.report()
+    after = found.report(with_evidence=True)
     found.deploy("before")
     return Play(saver, found.folder, before, untouched, after, found.report())
 

@@ -14,9 +14,6 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 import orjson
-from langsmith import Client
-from langsmith.schemas import LangSmithInfo
-from langsmith.utils import LangSmithAuthError, LangSmithNotFoundError, LangSmithRateLimitError
 
 from app.errors import SourceError, Throttled
 from app.facts.traces import TracedRun
@@ -67,6 +64,9 @@ class LangSmith:
     def __init__(
         self, *, deployment: str, project: str, endpoint: str | None, api_key: str | None, web_url: str | None = None
     ) -> None:
+        from langsmith import Client  # a third of the time of a start, which most deployments do without
+        from langsmith.schemas import LangSmithInfo
+
         self._deployment = deployment
         self._project = project
         self._client = Client(
@@ -177,6 +177,8 @@ class LangSmith:
             raise self._failure(error) from None
 
     def _failure(self, error: Exception) -> SourceError:
+        from langsmith.utils import LangSmithAuthError, LangSmithNotFoundError, LangSmithRateLimitError
+
         status = getattr(error, "status_code", None)
         if isinstance(error, LangSmithRateLimitError) or status == 429:
             return Throttled(f"LangSmith asked {self._deployment} to slow down. The next polls go on by themselves.")
