@@ -7,8 +7,11 @@ from sqlalchemy import Connection, pool
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from alembic import context
+from app.inventory.queue_schema import is_ours
 from app.inventory.tables import UtcDateTime, metadata
 from app.settings import load_settings
+
+ONE_AT_A_TIME = 714_225_001  # any number that is ours
 
 
 def _render(kind: str, item: object, _context: object) -> str | bool:
@@ -17,13 +20,20 @@ def _render(kind: str, item: object, _context: object) -> str | bool:
 
 
 def _migrate(connection: Connection) -> None:
-    """On PostgreSQL give up soon when somebody else holds a table: whoever waits for a lock makes all others wait behind."""
-    if connection.dialect.name == "postgresql":
-        patience = int(context.config.attributes.get("lock_timeout", timedelta(seconds=10)).total_seconds() * 1000)
-        connection.exec_driver_sql(f"SET lock_timeout = {patience}")
-        connection.commit()
-    context.configure(connection=connection, target_metadata=metadata, render_as_batch=True, render_item=_render)
+    """On PostgreSQL give up soon when somebody else holds a table: whoever waits for a lock makes all others wait behind.
+    Several processes may start at once: one migrates, and the others find it done."""
+    context.configure(
+        connection=connection,
+        target_metadata=metadata,
+        render_as_batch=True,
+        render_item=_render,
+        include_name=is_ours,
+    )
     with context.begin_transaction():
+        if connection.dialect.name == "postgresql":
+            patience = int(context.config.attributes.get("lock_timeout", timedelta(seconds=10)).total_seconds() * 1000)
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({ONE_AT_A_TIME})")
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout = {patience}")
         context.run_migrations()
 
 

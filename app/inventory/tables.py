@@ -607,3 +607,17 @@ api_token = Table(
     Column("revoked_at", UtcDateTime),
     Index("ix_api_token_name", "name"),
 )
+
+# -- who works -------------------------------------------------------------------------------------------------------
+
+worker = Table(
+    "worker",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    Column("name", String(100), nullable=False),
+    Column("concurrency", Integer, nullable=False),
+    Column("started_at", UtcDateTime, nullable=False),
+    Column("seen_at", UtcDateTime, nullable=False),
+    Column("ended_at", UtcDateTime),  # null also where it was killed: then seen_at stands still
+    Index("ix_worker_seen_at", "seen_at"),
+)

@@ -39,6 +39,7 @@ from app.inventory.encode import (
     topology_to_json,
     work_to_json,
 )
+from app.inventory.queue_schema import is_ours
 from app.inventory.reads import InventoryScope
 from app.inventory.revisions import Drawn, keep_revisions
 from app.inventory.subjects import Lens
@@ -592,7 +593,8 @@ async def test_an_alarm_stands_until_it_is_cleared(inventory: Inventory) -> None
 
 
 def differences(connection: Any) -> list[Any]:
-    context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": True})
+    opts = {"compare_type": True, "compare_server_default": True, "include_name": is_ours}
+    context = MigrationContext.configure(connection, opts=opts)
     return [found for found in compare_metadata(context, tables.metadata) if "alembic_version" not in repr(found)]
 
 
