@@ -7,7 +7,10 @@ import stamina.instrumentation
 import structlog
 
 # Libraries that would write an upstream's answer, an address with secrets or a statement with its parameters.
-_QUIET = ("langgraph_sdk", "httpx", "httpcore", "sqlalchemy", "aiosqlite", "stamina", "alembic", "langsmith", "urllib3")
+_QUIET = (
+    *("langgraph_sdk", "langsmith", "httpx", "httpcore", "urllib3", "stamina"),
+    *("sqlalchemy", "aiosqlite", "alembic", "psycopg", "procrastinate"),
+)
 
 
 def configure(level: str = "info", *, as_json: bool = False) -> None:

@@ -35,6 +35,7 @@ from app.errors import DrainboardError, StoreError
 from app.inventory.db import head_revision
 from app.jobs.dashboard import Dashboard
 from app.jobs.runtime import Runtime, open_runtime
+from app.jobs.who_works import find_work
 from app.logs import get_logger
 from app.places import STATIC
 from app.settings import Settings
@@ -177,13 +178,16 @@ def _add_probes(app: FastAPI) -> None:
         runtime: Runtime = request.app.state.runtime
         if await runtime.store.database.revision() != head_revision():
             raise StoreError("The database's schema is not the one of this version. Run `drainboard db upgrade`.")
-        return JSONResponse({"status": "ready"})
+        work = await find_work(runtime.store, runtime.settings, utc_now())
+        told = {"by": work.by, "workers": len(work.alive), "sentence": work.sentence}
+        return JSONResponse({"status": "ready", "work": told})  # ready to answer, and to say that nobody polls
 
     @app.get("/metrics", include_in_schema=False)
     async def metrics_(request: Request) -> Response:
         dashboard: Dashboard = request.app.state.dashboard
         dashboard = dashboard.seen_by(request.state.caller)
-        body = metrics.render(await dashboard.deployments(), await dashboard.drains())
+        work = await dashboard.work()
+        body = metrics.render(await dashboard.deployments(), await dashboard.drains(), workers=len(work.alive))
         return Response(body, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 

@@ -12,9 +12,10 @@ from app.inventory.views import DeploymentStatus
 class _Snapshot:
     """A collector over one look at everything."""
 
-    def __init__(self, deployments: Iterable[DeploymentStatus], drains: Iterable[Answer]) -> None:
+    def __init__(self, deployments: Iterable[DeploymentStatus], drains: Iterable[Answer], workers: int) -> None:
         self._deployments = tuple(deployments)
         self._drains = tuple(drains)
+        self._workers = workers
 
     def collect(self) -> Iterable[Metric]:
         """The metrics."""
@@ -48,10 +49,11 @@ class _Snapshot:
                     fails.add_metric([deployment.name, source.name], float(source.status == "failed"))
             alarms.add_metric([deployment.name], len(deployment.alarms))
         yield from (total, age, fails, alarms)
+        yield GaugeMetricFamily("drainboard_workers", "Workers that are there", value=self._workers)
 
 
-def render(deployments: Iterable[DeploymentStatus], drains: Iterable[Answer]) -> bytes:
+def render(deployments: Iterable[DeploymentStatus], drains: Iterable[Answer], *, workers: int = 0) -> bytes:
     """The text that a scrape gets."""
     registry = CollectorRegistry()
-    registry.register(_Snapshot(deployments, drains))
+    registry.register(_Snapshot(deployments, drains, workers))
     return generate_latest(registry)

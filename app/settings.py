@@ -3,9 +3,11 @@
 Secrets come by name, from the environment or a file; they are never in here, in the database or in a log.
 """
 
+import contextlib
 import os
 import re
 import secrets
+import tempfile
 import tomllib
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -39,6 +41,7 @@ from app.rights import Role
 LONGEST = timedelta(days=36500)
 MAX_TARGETS = 200  # of one kind; each is a condition in the question for a drain's threads
 DEFAULT_FILE = "drainboard.toml"
+WANTS_POSTGRESQL = "needs PostgreSQL: set database_url to postgresql+psycopg://…, which all processes share"
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([smhdw])\s*$")
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
@@ -427,7 +430,8 @@ class SignInSettings(_Strict):
 
 
 class Settings(BaseSettings):
-    """All settings. ``home`` is the folder of the settings file ``file``; relative paths start there."""
+    """All settings. ``home`` is the folder of the settings file ``file``; relative paths start there. ``work``: whether ``serve``
+    polls, or leaves that to ``drainboard worker``."""
 
     model_config = SettingsConfigDict(
         env_prefix="DRAINBOARD_", extra="forbid", frozen=True, hide_input_in_errors=True, env_ignore_empty=True
@@ -436,6 +440,7 @@ class Settings(BaseSettings):
     database_url: str = "sqlite+aiosqlite:///drainboard.db"
     key_file: Path = Path("drainboard.key")
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    work: Literal["here", "workers"] = "here"
     deployments: tuple[DeploymentSettings, ...] = ()
     drains: tuple[DrainSettings, ...] = ()
     sign_in: SignInSettings = Field(default_factory=SignInSettings)
@@ -460,6 +465,8 @@ class Settings(BaseSettings):
         _unique("drain", [drain.name for drain in self.drains])
         by_name = {deployment.name: deployment for deployment in self.deployments}
         self._resolve_key_files()
+        if self.work == "workers" and not self.is_on_postgresql:
+            raise ValueError(f'work = "workers" {WANTS_POSTGRESQL}')
         for grant in self.sign_in.grants:
             if unknown := next((name for name in grant.deployments or () if name not in by_name), None):
                 raise ValueError(f"a grant of sign_in names the deployment {unknown}, which is not there")
@@ -481,6 +488,11 @@ class Settings(BaseSettings):
         return next((deployment for deployment in self.deployments if deployment.name == name), None)
 
     @property
+    def is_on_postgresql(self) -> bool:
+        """Whether other processes, on other machines, can work on the same database."""
+        return self.database_url.startswith("postgresql")
+
+    @property
     def resolved_database_url(self) -> str:
         """The database's address, with a relative SQLite file made absolute from the settings' folder."""
         prefix = "sqlite+aiosqlite:///"
@@ -495,7 +507,7 @@ class Settings(BaseSettings):
         try:
             if not path.exists():
                 path.parent.mkdir(parents=True, exist_ok=True)
-                _write_private(path, secrets.token_hex(32))
+                _write_once(path, secrets.token_hex(32))
             key = path.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError):
             raise SettingsError(
@@ -528,7 +540,7 @@ def check_deployment(drain: DrainSettings, deployment: DeploymentSettings) -> No
 class _ScalarEnv(PydanticBaseSettingsSource):
     """``DRAINBOARD_<KEY>`` for top-level scalars only."""
 
-    KEYS = ("database_url", "key_file", "log_level")
+    KEYS = ("database_url", "key_file", "log_level", "work")
 
     def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002
         """Part of pydantic-settings' interface."""
@@ -604,10 +616,13 @@ def _unique(what: str, names: list[str]) -> None:
         seen.add(name)
 
 
-def _write_private(path: Path, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text + "\n")
+def _write_once(path: Path, text: str) -> None:
+    """Make a private file whole, unless another process was first: several may start at once."""
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, encoding="utf-8") as made:  # only its owner may read it
+        made.write(text + "\n")
+        made.flush()
+        with contextlib.suppress(FileExistsError):
+            os.link(made.name, path)
 
 
 def quick_deployment(name: str, url: str, **more: Any) -> Mapping[str, object]:

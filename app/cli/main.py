@@ -16,6 +16,7 @@ from app.cli.connection import Api, MakeApp, Refused, connect
 from app.cli.index import import_file
 from app.cli.serve import serve_forever
 from app.cli.tokens import tokens
+from app.cli.worker import work_until_stopped
 from app.errors import DrainboardError, SettingsError
 from app.inventory.cube import Checked, check_counts
 from app.inventory.db import Database, head_revision
@@ -72,6 +73,18 @@ def serve(
     raise typer.Exit(
         serve_forever(_Wiring.make_app, host=host, port=port, url=url, demo=demo, allow_open=allow_open, json=json)
     )
+
+
+@app.command()
+def worker(
+    concurrency: Annotated[int, typer.Option(min=1, max=100, help="How many deployments to look at at once.")] = 4,
+    name: Annotated[
+        str | None, typer.Option(help="What it is called on the page Settings; else machine and process.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Poll for every `serve` on the same PostgreSQL; any number of workers share the deployments. See work in the settings."""
+    raise typer.Exit(work_until_stopped(name=name, concurrency=concurrency, json=json))
 
 
 @app.command()

@@ -111,7 +111,7 @@ def _settings(url: str | None, demo: bool) -> Iterator[Settings]:
     if load_settings().deployments:
         raise SettingsError(f"{option} does not go with deployments in the settings. Remove one or the other.")
     if url is not None:
-        yield load_settings(deployments=(quick_deployment("local", url),))
+        yield load_settings(deployments=(quick_deployment("local", url),), work="here")  # workers do not know it
         return
     with _demo() as settings:
         yield settings
@@ -137,7 +137,7 @@ def _demo() -> Iterator[Settings]:
                 requests_per_minute=6000,
                 langsmith={"project": PROJECT, "endpoint": servers.langsmith, "web_url": servers.langsmith},
             )
-            database: dict[str, Any] = {}
+            database: dict[str, Any] = {"work": "here"}
             if not os.environ.get("DRAINBOARD_DATABASE_URL"):
                 database["database_url"] = f"sqlite+aiosqlite:///{home / 'drainboard.db'}"
             yield load_settings(deployments=(deployment,), drains=tuple(DEMO_DRAINS), **database)

@@ -690,3 +690,14 @@ class Token:
     expires_at: datetime | None
     last_used_at: datetime | None = None
     revoked_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSummary:
+    """A process that polls. ``seen_at``: when it last said that it is there."""
+
+    name: str
+    concurrency: int
+    started_at: datetime
+    seen_at: datetime
+    ended_at: datetime | None

@@ -47,6 +47,7 @@ from app.jobs.polling.verifying import verification_of
 from app.jobs.readings import Readings
 from app.jobs.runtime import Runtime
 from app.jobs.traced import list_entries, list_nodes, other_sources, with_traces
+from app.jobs.who_works import Work, find_work
 from app.rights import Caller, Right
 from app.settings import DeploymentSettings
 from app.sources.agent_server.client import without_secrets
@@ -137,6 +138,10 @@ class Dashboard:
             pass_ended_at=found.ended_at,
             last_message_at=found.told_at,
         )
+
+    async def work(self) -> Work:
+        """Who polls, and whether anybody is there to do so."""
+        return await find_work(self._runtime.store, self._runtime.settings, utc_now())
 
     async def alarms(self) -> tuple[Alarm, ...]:
         """The alarms of all deployments, newest first."""

@@ -5,20 +5,21 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx
 
-from app.clock import monotonic, utc_now
+from app.clock import utc_now
 from app.drains.register import Register
 from app.drains.service import Drains
 from app.drains.statements import Statements
-from app.errors import BadRequest, DrainboardError, NotFound
+from app.errors import BadRequest, DrainboardError, NotFound, StoreError
 from app.inventory import reads, writes
 from app.inventory.db import Database
 from app.inventory.freshness import read_polls
 from app.inventory.store import Store
 from app.inventory.views import PollSummary
+from app.jobs.asking import ask_workers
 from app.jobs.beside import OtherSources
 from app.jobs.poll import Poller
 from app.jobs.reporting import Reporting
@@ -27,7 +28,10 @@ from app.settings import DeploymentSettings, Settings
 from app.sources.agent_server.client import AgentServer
 from app.sources.agent_server.reduce import Reading
 
-MAX_BACK_OFF = timedelta(minutes=5)
+if TYPE_CHECKING:
+    from app.jobs.queue import Queue
+
+T = TypeVar("T")
 START_WAIT = 5.0
 STOP_WAIT = timedelta(seconds=2)  # a poll that is cut in the middle of a write may hold the database's lock
 
@@ -44,7 +48,8 @@ class _Running:
 
 @dataclass
 class Runtime:
-    """Everything that is open while Drainboard runs. Make it with ``open_runtime``."""
+    """Everything that is open while Drainboard runs. Make it with ``open_runtime``. ``queue``: where workers do the polling,
+    which they are asked for through it."""
 
     settings: Settings
     store: Store
@@ -53,6 +58,7 @@ class Runtime:
     statements: Statements
     reporting: Reporting
     transport: Callable[[str], httpx.AsyncBaseTransport] | None = None
+    queue: "Queue | None" = None
     _servers: dict[str, AgentServer] = field(default_factory=dict)
     _others: dict[str, OtherSources] = field(default_factory=dict)
     _running: dict[str, _Running] = field(default_factory=dict)
@@ -71,11 +77,7 @@ class Runtime:
         if name not in self._servers:
             deployment = self.deployment(name)
             if deployment.url is None:
-                raise BadRequest(
-                    f"The deployment {name} is reported by its application: there is no server to ask. A pass of "
-                    "`python -m drainboard_reporter` brings what is known up to date.",
-                    code="reported",
-                )
+                raise _is_reported(name)
             async with self.store.database.write() as connection:
                 deployment_id = await writes.ensure_deployment(connection, name, utc_now())
                 names = await self.store.names(connection, deployment_id, deployment)
@@ -101,7 +103,9 @@ class Runtime:
         """Start a round in the background, and answer with it as soon as it has begun. One that runs already is answered
         with, unless a sweep is asked for and it is a scan: then the sweep follows it."""
         if self.deployment(name).reported:
-            await self.server(name)  # refuses
+            raise _is_reported(name)
+        if self.queue is not None:
+            return await ask_workers(self.store, self.queue, name, full=full)
         running = self._running.get(name)
         if running is not None and not running.task.done():
             if running.full or not full:
@@ -127,81 +131,45 @@ class Runtime:
             waited += 0.05
         return task.result()
 
-    async def keep_polling(self, name: str) -> None:
-        """Poll a deployment on its interval until cancelled; failures wait longer, up to five minutes."""
-        deployment, failures = self.deployment(name), 0
-        if deployment.reported:
-            await self._keep_reading_beside(deployment)
-        while True:
-            try:
-                running = self._running.get(name)
-                if running is not None and not running.task.done():
-                    await asyncio.wait([running.task])
-                summary = await self._await_poll(name, full=await self._sweep_is_due(deployment))
-                failures = 0 if summary.state == "complete" else failures + 1
-            except DrainboardError as error:
-                failures += 1
-                log.warning("poll.failed", deployment=name, code=error.code, message=error.message)
-            except Exception as error:  # noqa: BLE001 - a fault of ours in one poll must not end all that would follow
-                failures += 1
-                log.error("poll.crashed", deployment=name, kind=type(error).__name__)
-            pause = deployment.poll_interval * (2 ** min(failures, 6) if failures else 1)
-            until = monotonic() + min(pause, max(MAX_BACK_OFF, deployment.poll_interval)).total_seconds()
-            if not failures:
-                await self._verify_until(name, until)
-            await asyncio.sleep(max(0.0, until - monotonic()))
+    async def polled(self, name: str) -> None:
+        """Wait for the end of a poll that runs here."""
+        running = self._running.get(name)
+        if running is not None and not running.task.done():
+            await asyncio.wait([running.task])
 
-    async def _verify_until(self, name: str, until: float) -> None:
-        """Read idle heads while no poll is due and some are left; a failure waits for the next poll."""
-        try:
-            while monotonic() < until and not self._is_polled(name):
-                task = asyncio.create_task(self.verify(name), name=f"verify {name}")  # a lock that is lost cancels it
-                self._verifying[name] = task
-                await asyncio.wait([task])
-                if task.cancelled() or not task.result():
-                    return
-        except DrainboardError as error:
-            log.warning("verify.failed", deployment=name, code=error.code, message=error.message)
-        except Exception as error:  # noqa: BLE001 - the next poll comes all the same
-            log.error("verify.crashed", deployment=name, kind=type(error).__name__)
-
-    def _is_polled(self, name: str) -> bool:
+    def is_polled(self, name: str) -> bool:
+        """Whether a poll of the deployment runs here."""
         running = self._running.get(name)
         return running is not None and not running.task.done()
 
+    async def poll_to_end(self, name: str, *, full: bool) -> PollSummary:
+        """One round that the caller's own end does not cut: ``close`` ends it. Raises ``StoreError`` when another process
+        has taken over."""
+        task = asyncio.create_task(self.poll(name, full=full), name=f"poll {name}")
+        self._running[name] = _Running(task, full)
+        await asyncio.wait([task])
+        return _result(task)
+
+    async def verify_to_end(self, name: str) -> int:
+        """Read a handful of idle heads that drains need; how many. As ``poll_to_end``."""
+        task = asyncio.create_task(self.verify(name), name=f"verify {name}")
+        self._verifying[name] = task
+        await asyncio.wait([task])
+        return _result(task)
+
     async def verify(self, name: str) -> int:
-        """Read a handful of idle heads that drains need; how many."""
+        """A handful of idle heads; how many."""
         poller = Poller(self.deployment(name), self.store, self.drains, await self.server(name))
         return await poller.verify()
 
-    async def _keep_reading_beside(self, deployment: DeploymentSettings) -> None:
-        """The other sources of a deployment whose threads are reported, on its interval until cancelled."""
-        others = self._others.setdefault(deployment.name, OtherSources(deployment, self.store, None))
-        while True:
-            try:
-                async with self.store.database.write() as connection:
-                    deployment_id = await writes.ensure_deployment(connection, deployment.name, utc_now())
-                await others.read(deployment_id)
-                await self.reporting.add_listed(deployment)
-            except DrainboardError as error:
-                log.warning("beside.failed", deployment=deployment.name, code=error.code, message=error.message)
-            except Exception as error:  # noqa: BLE001 - as above
-                log.error("beside.crashed", deployment=deployment.name, kind=type(error).__name__)
-            await asyncio.sleep(deployment.poll_interval.total_seconds())
-
-    async def _await_poll(self, name: str, *, full: bool) -> PollSummary:
-        """A poll that this schedule's own end does not cut: ``close`` ends it."""
-        task = asyncio.create_task(self.poll(name, full=full), name=f"poll {name}")
-        self._running[name] = _Running(task, full)
-        return await asyncio.shield(task)
-
-    async def _sweep_is_due(self, deployment: DeploymentSettings) -> bool:
-        async with self.store.database.read() as connection:
-            row = await reads.find_deployment(connection, deployment.name)
-            if row is None:
-                return True
-            swept = (await read_polls(connection, row.id)).complete_sweep
-        return swept is None or utc_now() - swept.started_at >= deployment.sweep_interval
+    async def read_beside(self, name: str) -> None:
+        """The other sources of a deployment whose threads are reported, once."""
+        deployment = self.deployment(name)
+        others = self._others.setdefault(name, OtherSources(deployment, self.store, None))
+        async with self.store.database.write() as connection:
+            deployment_id = await writes.ensure_deployment(connection, name, utc_now())
+        await others.read(deployment_id)
+        await self.reporting.add_listed(deployment)
 
     async def close(self) -> None:
         """End background polls, connections and the database."""
@@ -221,6 +189,21 @@ class Runtime:
         await self.store.database.close()
 
 
+def _is_reported(name: str) -> BadRequest:
+    return BadRequest(
+        f"The deployment {name} is reported by its application: there is no server to ask. A pass of "
+        "`python -m drainboard_reporter` brings what is known up to date.",
+        code="reported",
+    )
+
+
+def _result(task: "asyncio.Task[T]") -> T:
+    """What a task came to. A lock that is lost cancels it, and not whoever waits for it."""
+    if task.cancelled():
+        raise StoreError("Another process took over the poll.", code="lease_lost")
+    return task.result()
+
+
 def _log_failure(task: "asyncio.Task[PollSummary]") -> None:
     if task.cancelled():
         return
@@ -238,7 +221,8 @@ async def open_runtime(
     schedule: bool,
     transport: Callable[[str], httpx.AsyncBaseTransport] | None = None,
 ) -> AsyncIterator[Runtime]:
-    """Migrate the database, take up the settings' drains, and poll on schedule if asked to."""
+    """Migrate the database, take up the settings' drains, and see to it that deployments are polled if asked to: here, or
+    by workers."""
     database = Database(settings.resolved_database_url)
     store = Store(database, settings.hash_key())
     drains = Drains(settings, store)
@@ -248,13 +232,27 @@ async def open_runtime(
     try:
         await database.upgrade()
         await register.take_up(utc_now())
-        names = [deployment.name for deployment in settings.deployments] if schedule else []
-        tasks = [asyncio.create_task(runtime.keep_polling(name), name=f"schedule {name}") for name in names]
-        try:
+        async with _scheduled(runtime) if schedule else contextlib.nullcontext():
             yield runtime
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
     finally:
         await runtime.close()
+
+
+@contextlib.asynccontextmanager
+async def _scheduled(runtime: Runtime) -> AsyncIterator[None]:
+    if runtime.settings.work == "workers":
+        from app.jobs.queue import open_queue
+
+        async with open_queue(runtime.settings) as runtime.queue:
+            yield
+        return
+    from app.jobs.inprocess import keep_polling
+
+    names = [deployment.name for deployment in runtime.settings.deployments]
+    tasks = [asyncio.create_task(keep_polling(runtime, name), name=f"schedule {name}") for name in names]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -30,6 +30,7 @@ from app.inventory.views import (
     Token,
     Waiter,
 )
+from app.jobs.who_works import Work
 from app.rights import Right
 from app.web import words
 from app.web.burndown_picture import BurnPicture
@@ -52,6 +53,7 @@ class OverviewPage:
     drains: tuple[Answer, ...]
     trends: Mapping[str, TrendPicture]
     deployments: tuple[DeploymentStatus, ...]
+    work: Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +317,7 @@ class SettingsPage:
     made: tuple[str, str] | None
     rights: tuple[Right, ...]
     deployments: tuple[str, ...]
+    work: Work
 
 
 @dataclass(frozen=True, slots=True)

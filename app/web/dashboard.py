@@ -21,6 +21,7 @@ from app.inventory.views import (
     PollSummary,
     ThreadPage,
 )
+from app.jobs.who_works import Work
 from app.rights import Caller
 
 Filters = Mapping[str, tuple[str, ...]]
@@ -31,6 +32,10 @@ class Dashboard(Protocol):
 
     def seen_by(self, caller: Caller) -> "Dashboard":
         """The same, with no more in its lists than a caller may see."""
+        ...
+
+    async def work(self) -> Work:
+        """Who polls, and whether anybody is there to do so."""
         ...
 
     async def deployments(self) -> tuple[DeploymentStatus, ...]:

@@ -69,6 +69,7 @@ async def overview(request: Request, data: Data) -> HTMLResponse:
         drains=contexts.by_urgency(await data.drains()),
         trends=await _trends(data),
         deployments=await data.deployments(),
+        work=await data.work(),
     )
     return _respond(request, page)
 

@@ -175,6 +175,7 @@ async def _settings_page(
         made=made,
         rights=tuple(Right),
         deployments=tuple(each.name for each in settings.deployments),
+        work=await request.app.state.dashboard.work(),
     )
     return _pages(request).respond(request, page, status=status)
 

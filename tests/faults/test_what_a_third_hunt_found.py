@@ -12,6 +12,7 @@ from app.inventory import writes
 from app.inventory.reporters import never_told
 from app.inventory.store import Store
 from app.inventory.views import PollSummary
+from app.jobs.inprocess import keep_polling
 from app.jobs.poll import Poller
 from app.jobs.polling import taking_in
 from tests.faults.conftest import DRAIN, NAME, Open
@@ -189,7 +190,7 @@ async def test_a_fault_of_ours_in_one_poll_does_not_end_the_polls_that_follow(
 
     monkeypatch.setattr(Poller, "poll", fails_once)
     async with board(poll_interval="1s") as it:
-        schedule = asyncio.create_task(it.app.state.runtime.keep_polling(NAME))
+        schedule = asyncio.create_task(keep_polling(it.app.state.runtime, NAME))
         try:
             async with asyncio.timeout(30):
                 while (await it.deployment())["last_sweep"] is None:

@@ -15,7 +15,9 @@ from app.inventory.db import Database, _config
 
 def _needed() -> str:
     """What the newest of our revisions that is about the queue asks for."""
-    found = [getattr(each.module, "QUEUE_SCHEMA", None) for each in ScriptDirectory.from_config(_config()).walk_revisions()]
+    found = [
+        getattr(each.module, "QUEUE_SCHEMA", None) for each in ScriptDirectory.from_config(_config()).walk_revisions()
+    ]
     return next(name for name in found if name is not None)
 
 
@@ -50,7 +52,7 @@ async def test_a_later_revision_applies_what_the_database_lacks(
 
     first = await bring(_needed())
     for name in (first, "99.00.00_01_more", "99.00.00_02_later"):
-        (tmp_path / f"{name}.sql").write_text(f"CREATE TABLE \"{name}\" (id int); -- 100 % \nSELECT 1;")
+        (tmp_path / f"{name}.sql").write_text(f'CREATE TABLE "{name}" (id int); -- 100 % \nSELECT 1;')
     monkeypatch.setattr(queue_schema, "migrations", lambda: tuple(sorted(tmp_path.glob("*.sql"))))
     assert await bring("99.00.00_01_more") == "99.00.00_01_more"
     assert await bring("99.00.00_02_later") == "99.00.00_02_later"  # each once, or its table would be there already

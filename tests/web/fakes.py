@@ -60,6 +60,7 @@ from app.inventory.views import (
     ThreadPage,
     Waiter,
 )
+from app.jobs.who_works import Work
 from app.rights import Caller
 from app.settings import DrainSettings, PolicySettings, RenameSettings
 
@@ -522,6 +523,7 @@ class FakeDashboard:
     known: tuple[DeploymentStatus, ...] = ()
     answers: tuple[Answer, ...] = ()
     open_alarms: tuple[Alarm, ...] = ()
+    works: Work = field(default_factory=lambda: Work("here"))
     threads_of: tuple[ThreadItem, ...] = ()
     past: tuple[StoredAnswer, ...] = ()
     traced: tuple[NodeTraces, ...] = ()
@@ -531,6 +533,9 @@ class FakeDashboard:
 
     def seen_by(self, caller: Caller) -> "FakeDashboard":
         return self
+
+    async def work(self) -> Work:
+        return self.works
 
     async def deployments(self) -> tuple[DeploymentStatus, ...]:
         return self.known

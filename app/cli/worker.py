@@ -1,0 +1,47 @@
+"""``drainboard worker``: polls for every ``serve`` on the same PostgreSQL, beside any number of others."""
+
+import asyncio
+import os
+import signal
+import socket
+
+from app import logs
+from app.cli import output
+from app.errors import SettingsError
+from app.settings import WANTS_POSTGRESQL, Settings, load_settings
+
+
+def work_until_stopped(*, name: str | None, concurrency: int, json: bool) -> int:
+    """Work until a signal; the exit code."""
+    settings = load_settings()
+    if not settings.is_on_postgresql:
+        raise SettingsError(f"`drainboard worker` {WANTS_POSTGRESQL}. On SQLite `drainboard serve` polls by itself.")
+    logs.configure(settings.log_level)
+    name = (name or f"{socket.gethostname()}-{os.getpid()}")[:100]
+    asyncio.run(_work(settings, name, concurrency=concurrency, json=json))
+    return 0
+
+
+async def _work(settings: Settings, name: str, *, concurrency: int, json: bool) -> None:
+    from app.jobs.queue import open_queue
+    from app.jobs.runtime import open_runtime
+    from app.jobs.worker import Worker
+
+    async with open_runtime(settings, schedule=False) as runtime, open_queue(settings) as queue:
+        worker = Worker(runtime, queue, name=name, concurrency=concurrency)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, worker.stop)
+        _announce(settings, name, concurrency=concurrency, json=json)
+        await worker.run()
+
+
+def _announce(settings: Settings, name: str, *, concurrency: int, json: bool) -> None:
+    named = [deployment.name for deployment in settings.deployments]
+    if json:
+        output.as_json({"worker": name, "concurrency": concurrency, "deployments": named})
+        return
+    looked_at = ", ".join(named) or "nothing: add [[deployments]] to drainboard.toml"
+    output.out.print(output.plain(f"Worker {name} looks at {looked_at}  (Ctrl-C stops it)"))
+    if settings.work == "here":
+        sentence = '`serve` polls too, since work is "here". Set work = "workers" in the settings of both.'
+        output.err.print(output.plain(sentence))
