@@ -1,0 +1,1 @@
+"""Three workers that are killed again and again, beside a server that knows the truth."""
