@@ -7,6 +7,6 @@ The steps, in the order in which data flows:
 - ``candidate``  reads graphs that are not deployed yet, in a process that runs the application's code
 - ``inventory``  remember facts; the only SQL
 - ``drains``     decide: one disposition for each thread, one verdict for each drain
-- ``jobs``       say when: one poll, and the schedule of polls
+- ``jobs``       say when: one poll, and the schedule of polls, in one process (``inprocess``) or in many (``worker``)
 - ``web``, ``api``, ``cli``  show it; ``demo`` brings a real local Agent Server to look at
 """

@@ -383,6 +383,8 @@ WRONG_SERVE = [
     ("serve", "--url", "http://127.0.0.1:1", "--demo"),
     ("serve", "--url", "http://127.0.0.1:1"),
     ("serve", "--demo"),
+    ("worker",),  # on SQLite
+    ("worker", "--concurrency", "0"),
 ]
 
 

@@ -129,8 +129,12 @@ class Workers:
 
     async def all_up(self) -> None:
         """Until each is at work: one that only begins is killed too seldom in the middle of something."""
-        logs = [self._log(number) for number, _ in self.running]
-        await _until(lambda: all("worker.started" in log.read_text() for log in logs), "A worker did not start.")
+        for number, process in self.running:
+            end = time.monotonic() + SETTLED_WITHIN
+            while "worker.started" not in (said := self._log(number).read_text()):
+                if time.monotonic() > end or process.returncode is not None:
+                    raise AssertionError(f"worker-{number} did not start ({process.returncode}): {said[-2000:]}")
+                await asyncio.sleep(0.05)
 
     async def kill(self, index: int, places: list[Place]) -> int:
         """Kill one where it stands, and put another in its place; in how many polls it was."""

@@ -26,7 +26,7 @@ remove_nodes = ["await_approval"]
 
 @pytest.fixture(autouse=True)
 def _no_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("CONFIG", "DATABASE_URL", "KEY_FILE", "LOG_LEVEL", "DEPLOYMENTS", "API_KEY"):
+    for name in ("CONFIG", "DATABASE_URL", "KEY_FILE", "LOG_LEVEL", "WORK", "DEPLOYMENTS", "API_KEY"):
         monkeypatch.delenv(f"DRAINBOARD_{name}", raising=False)
     monkeypatch.chdir(tmp_path)
 
@@ -132,6 +132,8 @@ DEPLOYMENT = '[[deployments]]\nname = "prod"\nurl = "http://127.0.0.1:8123"\n'
 DRAIN = '[[drains]]\nname = "d"\ndeployment = "prod"\ngraph = "g"\n'
 BAD: list[tuple[str, str]] = [
     ("colour = 1", "colour"),
+    ('work = "elsewhere"', "work"),
+    ('work = "workers"', "needs PostgreSQL"),
     (f'api_key = "{SECRET}"', "api_key"),
     (f'{DEPLOYMENT}api_key = "{SECRET}"', "deployments.0.api_key"),
     (f'[[deployments]]\nname = "prod"\nurl = "{SECRET}"', "deployments.0.url"),
