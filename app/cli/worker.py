@@ -4,11 +4,15 @@ import asyncio
 import os
 import signal
 import socket
+from typing import Any
 
 from app import logs
 from app.cli import output
 from app.errors import SettingsError
+from app.logs import get_logger
 from app.settings import WANTS_POSTGRESQL, Settings, load_settings
+
+log = get_logger("worker")
 
 
 def work_until_stopped(*, name: str | None, concurrency: int, json: bool) -> int:
@@ -29,10 +33,17 @@ async def _work(settings: Settings, name: str, *, concurrency: int, json: bool) 
 
     async with open_runtime(settings, schedule=False) as runtime, open_queue(settings) as queue:
         worker = Worker(runtime, queue, name=name, concurrency=concurrency)
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(_log_kind)
         for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, worker.stop)
+            loop.add_signal_handler(number, worker.stop)
         _announce(settings, name, concurrency=concurrency, json=json)
         await worker.run()
+
+
+def _log_kind(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What nobody waited for, without its text: the queue's own tasks end so when the database goes away."""
+    log.warning("worker.unheard", kind=type(context.get("exception")).__name__)
 
 
 def _announce(settings: Settings, name: str, *, concurrency: int, json: bool) -> None:

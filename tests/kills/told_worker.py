@@ -1,9 +1,14 @@
 """``drainboard worker`` as it is, but that every request says to which holding of the poll's lock it belongs, and that a dead
-worker is missed after so many seconds: ``KILLS_LEASE``."""
+worker is missed after so many seconds: ``KILLS_LEASE``.
+
+This process has everything imported, and forks a worker for each line on stdin, which is a log file: to begin anew takes
+seconds. It answers with the worker's process id.
+"""
 
 import functools
 import os
 import secrets
+import signal
 import sys
 import threading
 import time
@@ -11,9 +16,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from datetime import timedelta
+from pathlib import Path
 
 import httpx
 
+import app.jobs.queue
 from app.jobs import worker
 from app.jobs.polling import lock
 from app.main import run
@@ -43,14 +50,33 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-if __name__ == "__main__":
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+def _change(lease: float) -> None:
     lock.PollLock.held = _told  # type: ignore[method-assign]
     httpx.AsyncHTTPTransport.handle_async_request = _marked  # type: ignore[method-assign]
-    if lease := float(os.environ.get("KILLS_LEASE", "0")):
+    if lease:
         lock.LEASE, lock.HEARTBEAT = timedelta(seconds=lease), lease / 5
         worker.Timing = functools.partial(  # type: ignore[misc, assignment]
             worker.Timing, beat=lease / 5, dead_after=lease / 2, look=0.3, tick=1, again=1.0
         )
-    sys.stdin.readline()  # everything is imported: a spare one waits here until another was killed
+
+
+def _work(log: Path, parent: int) -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    with log.open("wb", buffering=0) as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    sys.argv = ["drainboard", "worker", "--concurrency", "2", "--name", log.stem]
     run()
+
+
+if __name__ == "__main__":
+    assert app.jobs.queue
+    _change(float(os.environ["KILLS_LEASE"]))
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that end
+    me = os.getpid()
+    while line := sys.stdin.readline().strip():
+        if (child := os.fork()) == 0:
+            _work(Path(line), me)
+        sys.stdout.write(f"{child}\n")
+        sys.stdout.flush()

@@ -70,7 +70,7 @@ class Place:
             self.server.finish(chance.choice(approved))
         elif idle := [thread for thread in self.server.threads.values() if thread.status == "idle"]:
             self.server.park(chance.choice(idle), "await_approval")
-        if chance.random() < 0.2:
+        if chance.random() < 0.03:
             now = datetime.now(UTC)
             self.server.thread(created_at=now, updated_at=now)
 
