@@ -16,7 +16,7 @@ def _say(plan: Plan, seen: Seen) -> None:
         f"seed {plan.seed}, {plan.workers} workers, {plan.deployments} deployments of {plan.threads} threads and more, "
         f"{seen.seconds:.0f} s",
         f"{seen.kills:8,}  kills",
-        f"{seen.in_a_poll:8,}  of them in the middle of a poll",
+        f"{seen.in_a_poll:8,}  of a worker that had asked a server in the last fifth of a second",
         f"{seen.turns:8,}  times somebody held a deployment's lock, and {seen.requests:,} requests",
         *(f"{count:8,}  polls: {words}" for words, count in sorted(seen.states().items())),
         f"{seen.interrupted():8,}  polls that ended with their worker",
