@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from app.drains.answers import Answer, BlockingThread, Verdict
+from app.drains.answers import Actor, Answer, BlockingThread, Verdict
 from app.drains.preflight_answers import PreflightAnswer
 from app.drains.register import DrainDetail
 from app.inventory.evaluations import HeldAnswer
@@ -31,7 +31,7 @@ from app.inventory.views import (
     Waiter,
 )
 from app.rights import Right
-from app.web import words
+from app.web import paths, words
 from app.web.burndown_picture import BurnPicture
 from app.web.deploys import Said
 from app.web.filters import Chip, Facet, ThreadQuery
@@ -179,9 +179,30 @@ class DispositionGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class Chosen:
+    """Which threads of a drain are listed: of a disposition (for the target, by its key) or a reason, or all that block; of
+    them, those that ``actor`` must act on."""
+
+    disposition: str | None = None
+    target: str | None = None
+    reason: str | None = None
+    actor: Actor | None = None
+
+    @property
+    def name(self) -> str | None:
+        """What they have in common, by its code."""
+        return self.disposition or self.reason
+
+    def href(self, drain: str, cursor: str | None = None) -> str:
+        """The list of them, from a place on."""
+        return paths.drain_threads_path(
+            drain, self.disposition, cursor, reason=self.reason, target=self.target, actor=self.actor
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class DrainPage:
-    """One drain. ``threads`` have the disposition (for the target, by its key) or count for the reason; without they are those
-    that block.
+    """One drain, with the ``threads`` that are ``chosen``.
 
     ``assistants``: the names that are known, by id. ``past``: newest first. ``say`` and ``attest``: what was typed into
     the forms, when it could not be taken. ``poll``: the one that runs now.
@@ -194,9 +215,7 @@ class DrainPage:
     total: int
     next_cursor: str | None
     cursor: str | None
-    disposition: str | None
-    target: str | None
-    reason: str | None
+    chosen: Chosen
     left: tuple[LeftTarget, ...]
     assistants: Mapping[str, str]
     past: tuple[PastAnswer, ...]

@@ -8,6 +8,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from app.auth.callers import by_of
 from app.auth.same_origin import require_same_origin
 from app.clock import utc_now
+from app.drains.answers import Actor
 from app.drains.register import Register
 from app.drains.waiters import Waiters
 from app.errors import NotFound
@@ -18,6 +19,7 @@ from app.web.burndown_picture import draw_burndown
 from app.web.contexts import (
     AnswerPage,
     AnswersPage,
+    Chosen,
     DeploymentPage,
     DeployView,
     DrainPage,
@@ -45,6 +47,7 @@ PAGE_OF_ANSWERS = 50
 LAST_DEPLOYS = 50
 LAST_ENTRIES = 10
 MAX_ID = 2**53
+EVERYTHING = Chosen()
 
 router = APIRouter(default_response_class=HTMLResponse, include_in_schema=False)
 
@@ -241,9 +244,13 @@ async def drain(
     disposition: str | None = None,
     target: str | None = None,
     reason: str | None = None,
+    assistant: str | None = None,
+    by: str | None = None,
+    value: str | None = None,
     cursor: str | None = None,
 ) -> HTMLResponse:
-    return await show_drain(request, name, data, disposition=disposition, target=target, reason=reason, cursor=cursor)
+    chosen = Chosen(disposition, target, reason, Actor.asked(assistant, by, value))
+    return await show_drain(request, name, data, chosen=chosen, cursor=cursor)
 
 
 async def show_drain(
@@ -251,9 +258,7 @@ async def show_drain(
     name: str,
     data: Dashboard,
     *,
-    disposition: str | None = None,
-    target: str | None = None,
-    reason: str | None = None,
+    chosen: Chosen = EVERYTHING,
     cursor: str | None = None,
     say: Form | None = None,
     attest: Form | None = None,
@@ -264,7 +269,13 @@ async def show_drain(
     answer = await register.detail(name, now=utc_now())
     targets = [target.name for target in answer.targets if target.kind == "node"]
     items, next_cursor, total = await data.drain_threads(
-        name, disposition, cursor, PAGE_OF_THREADS, reason=reason, target=target
+        name,
+        chosen.disposition,
+        cursor,
+        PAGE_OF_THREADS,
+        reason=chosen.reason,
+        target=chosen.target,
+        actor=chosen.actor,
     )
     page = DrainPage(
         answer=answer,
@@ -273,9 +284,7 @@ async def show_drain(
         total=total,
         next_cursor=next_cursor,
         cursor=cursor,
-        disposition=disposition,
-        target=target,
-        reason=reason,
+        chosen=chosen,
         left=what_is_left(answer.targets, name),
         assistants=contexts.assistant_names(answer),
         past=past_answers((await data.past_answers(name, None, PAST_ANSWERS))[0]),

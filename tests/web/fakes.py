@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
 from app.drains.answers import (
+    Actor,
     Answer,
     BlockingThread,
     Check,
@@ -617,6 +618,7 @@ class FakeDashboard:
         *,
         reason: str | None = None,
         target: str | None = None,
+        actor: Actor | None = None,
     ) -> tuple[tuple[BlockingThread, ...], str | None, int]:
         if (await self.drain(name)).verdict is not Verdict.BLOCKED:
             return (), None, 0
@@ -635,6 +637,8 @@ class FakeDashboard:
             if item.condition in {"parked", "stranded"}
         ]
         found = [each for each in found if disposition in (None, each.disposition)]
+        if actor is not None and actor.key is None:
+            found = [each for each in found if each.assistant_id == actor.name]
         start = _offset(cursor)
         return tuple(found[start : start + 10]), str(start + 10) if start + 10 < len(found) else None, len(found)
 

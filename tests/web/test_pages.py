@@ -389,7 +389,7 @@ def test_a_settled_thread_waits_nowhere_but_an_unread_one_is_not_known(web: Test
 def test_the_threads_of_a_reason_are_shown(web: TestClient) -> None:
     text = whole(web, "/drains/drop-await-approval?reason=threads_unread").text
     assert "Threads: threads unread" in text
-    assert "show those that block" in text
+    assert "show all that block" in text
 
 
 def test_an_open_dashboard_says_so_on_every_page() -> None:
