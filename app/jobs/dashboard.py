@@ -272,6 +272,12 @@ class Dashboard:
             row = await reads.find_deployment(connection, name)
             return () if row is None else await list_nodes(connection, row.id, nodes, now=utc_now())
 
+    async def assistant_name(self, name: str, assistant_id: str) -> str | None:
+        """What the server calls an assistant of a deployment; None: it did not tell."""
+        async with self._runtime.store.database.read() as connection:
+            row = await self._deployment_row(connection, name)
+        return _text(row.assistants.get(assistant_id))
+
     async def entries(self, name: str, nodes: Collection[str], limit: int) -> tuple[NodeEntry, ...]:
         """The newest traced runs of these nodes, newest first."""
         self._runtime.deployment(name)

@@ -140,13 +140,15 @@ class ThreadsPage:
 
 @dataclass(frozen=True, slots=True)
 class EvidencePage:
-    """One thread, or what was looked at when it was not found. ``live``: the server was read for this page."""
+    """One thread, or what was looked at when it was not found. ``live``: the server was read for this page; ``assistant``: the
+    name of the one that ran it, where it is known."""
 
     template: ClassVar[str] = "thread.html"
     deployment: DeploymentStatus
     evidence: Evidence
     live: bool
     timeline: tuple[Moment, ...]
+    assistant: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -446,6 +448,11 @@ def traced_nodes(found: Iterable[NodeTraces], waiting: Mapping[str, int] | None 
         )
         for each in found
     )
+
+
+def entered_by_day(found: Iterable[NodeTraces]) -> dict[str, tuple[int, ...]]:
+    """Entries on each of the last days, of the nodes that are watched: for the others no trace says nothing."""
+    return {each.node: tuple(day.entered for day in each.days) for each in found if each.watched_since}
 
 
 _BLOCKS = "▁▂▃▄▅▆▇█"

@@ -63,6 +63,10 @@ class Dashboard(Protocol):
         """The evidence report of one thread; ``live`` reads the server now. An unknown thread is ``found=False``."""
         ...
 
+    async def assistant_name(self, name: str, assistant_id: str) -> str | None:
+        """What the server calls an assistant of a deployment; None: it did not tell."""
+        ...
+
     async def entries(self, name: str, nodes: Collection[str], limit: int) -> tuple[NodeEntry, ...]:
         """The newest traced runs of these nodes, newest first."""
         ...

@@ -38,6 +38,7 @@ from app.web.left import what_is_left
 from app.web.past import past_answers, past_detail
 from app.web.render import Pages, is_partial
 from app.web.timeline import timeline
+from app.web.trace_strip import Entered
 from app.web.trend_picture import TrendPicture, draw_trend
 
 FIRST_THREADS = 20
@@ -88,13 +89,14 @@ async def show_deployment(
     found = await data.deployment(name)
     inventory = await data.inventory(name, asked.filters)
     counts = await _node_totals(data, found, inventory, asked.filters)
-    traces = contexts.traced_nodes(await data.nodes(name, contexts.deployed_nodes(found)))
+    by_node = await data.nodes(name, contexts.deployed_nodes(found))
+    traces = contexts.traced_nodes(by_node)
     page = DeploymentPage(
         deployment=found,
         inventory=inventory,
         threads=await data.threads(name, asked.filters, None, FIRST_THREADS, asked.sort),
         nodes=contexts.node_counts(found, counts),
-        pictures=await _pictures(data, found, counts, asked),
+        pictures=await _pictures(data, found, counts, asked, contexts.entered_by_day(by_node)),
         asked=asked,
         facets=facets(inventory, asked),
         fields=field_facets(inventory, asked),
@@ -164,7 +166,14 @@ async def thread(request: Request, name: str, thread_id: str, data: Data, live: 
         by = by_of(request, "browser", utc_now())
         await register.opened(name, evidence.thread_id, by, live=live, found=evidence.found)
     met = (await data.deploys(name, None, LAST_DEPLOYS)).items if evidence.lineage else ()
-    page = EvidencePage(deployment=status, evidence=evidence, live=live, timeline=timeline(evidence, met))
+    ran_by = evidence.assistant_id
+    page = EvidencePage(
+        deployment=status,
+        evidence=evidence,
+        live=live,
+        timeline=timeline(evidence, met),
+        assistant=await data.assistant_name(name, ran_by) if ran_by else None,
+    )
     return _respond(request, page, status=200 if evidence.found else 404)
 
 
@@ -330,7 +339,7 @@ async def _node_totals(
 
 
 async def _pictures(
-    data: Dashboard, deployment: DeploymentStatus, counts: NodeTotals, asked: ThreadQuery
+    data: Dashboard, deployment: DeploymentStatus, counts: NodeTotals, asked: ThreadQuery, entered: Entered
 ) -> tuple[GraphPicture, ...]:
     """The graphs drawn. Each is counted on its own only where two of them have a node of the same name."""
     by_graph = {}
@@ -347,7 +356,7 @@ async def _pictures(
         of = graph if by_graph else None
         return paths.threads_path(deployment.name) + asked.narrowed(pending=node, condition=condition, graph=of)
 
-    return draw_deployment(deployment, counts, by_graph, href)
+    return draw_deployment(deployment, counts, by_graph, href, entered=entered)
 
 
 def _pending(inventory: Inventory) -> dict[str, int]:

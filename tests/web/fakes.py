@@ -589,6 +589,9 @@ class FakeDashboard:
     async def nodes(self, name: str, nodes: Collection[str]) -> tuple[NodeTraces, ...]:
         return tuple(each for each in self.traced if each.node in nodes)
 
+    async def assistant_name(self, name: str, assistant_id: str) -> str | None:
+        return {"0655a30a-059d-5391-9c1a-825bfd029f25": "refunds"}.get(assistant_id)
+
     async def entries(self, name: str, nodes: Collection[str], limit: int) -> tuple[NodeEntry, ...]:
         return tuple(each for each in self.entered if each.node in nodes)[:limit]
 
