@@ -11,7 +11,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, StrictBool, TypeAdapt
 from app.auth.callers import by_of
 from app.auth.same_origin import require_same_origin
 from app.clock import utc_now
-from app.drains.answers import Answer, BlockingThread
+from app.drains.answers import Actor, Answer, BlockingThread
 from app.drains.burndown import BurnDown
 from app.drains.evidence_markdown import to_markdown
 from app.drains.register import By, Register
@@ -54,16 +54,18 @@ class ErrorAnswer:
 
 @dataclass(frozen=True, slots=True)
 class DeploymentList:
-    """All deployments."""
+    """Deployments, by name. ``next_cursor`` None: the end."""
 
     items: tuple[DeploymentStatus, ...]
+    next_cursor: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class DrainList:
-    """The answers of all drains, what blocks first."""
+    """The answers of drains: pages by name, on a page what blocks first. ``next_cursor`` None: the end."""
 
     items: tuple[Answer, ...]
+    next_cursor: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +144,9 @@ _FILTER_DOCS = {
 
 
 @router.get("/deployments")
-async def list_deployments(ask: Ask) -> DeploymentList:
-    """All deployments: freshness per source, last polls, graph revisions."""
-    return DeploymentList(await ask.deployments())
+async def list_deployments(ask: Ask, cursor: str | None = None, limit: Limit = DEFAULT_LIMIT) -> DeploymentList:
+    """A page of the deployments, by name: freshness per source, last polls, graph revisions."""
+    return DeploymentList(*await ask.deployments_page(cursor, limit))
 
 
 @router.get("/deployments/{deployment}")
@@ -259,9 +261,9 @@ async def get_thread(
 
 
 @router.get("/drains")
-async def list_drains(ask: Ask) -> DrainList:
-    """The answers of all drains."""
-    return DrainList(await ask.drains())
+async def list_drains(ask: Ask, cursor: str | None = None, limit: Limit = DEFAULT_LIMIT) -> DrainList:
+    """The answers of a page of drains, by name; on the page what blocks comes first."""
+    return DrainList(*await ask.drains_page(cursor, limit))
 
 
 @router.get(
@@ -314,11 +316,16 @@ async def list_drain_threads(
     ask: Ask,
     disposition: str | None = None,
     reason: str | None = None,
+    assistant: str | None = None,
+    by: str | None = None,
+    value: str | None = None,
     cursor: str | None = None,
     limit: Limit = DEFAULT_LIMIT,
 ) -> BlockingPage:
-    """Threads of a drain by disposition or reason; by default all that block."""
-    items, following, total = await ask.drain_threads(drain, disposition, cursor, limit, reason=reason)
+    """Threads of a drain by disposition or reason; by default all that block. ``assistant`` (an id, or none), or ``by`` (a
+    metadata key) with its ``value`` (none: that lack it): only those that this one must act on."""
+    actor = Actor.asked(assistant, by, value)
+    items, following, total = await ask.drain_threads(drain, disposition, cursor, limit, reason=reason, actor=actor)
     return BlockingPage(items, following, total)
 
 

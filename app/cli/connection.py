@@ -41,6 +41,10 @@ class Refused(DrainboardError):
         self.body = body
 
 
+WHOLE_PAGE = 500
+MOST_PAGES = 200  # however a server goes on
+
+
 class Api:
     """Asks ``/api/v1``. Raises ``Refused`` for an error, ``SourceError`` when nobody answers."""
 
@@ -50,6 +54,17 @@ class Api:
     async def get(self, *path: str, **query: Any) -> Any:
         """A route by the parts of its path. A query of None is left out; a list repeats its key."""
         return await self._ask("GET", path, params={key: value for key, value in query.items() if value is not None})
+
+    async def all_of(self, *path: str) -> dict[str, Any]:
+        """A list with all of its pages."""
+        items, cursor = [], None
+        for _ in range(MOST_PAGES):
+            found = await self.get(*path, limit=WHOLE_PAGE, cursor=cursor)
+            items += found["items"]
+            cursor = found["next_cursor"]
+            if cursor is None:
+                break
+        return {"items": items, "next_cursor": cursor}
 
     async def get_text(self, *path: str, **query: Any) -> httpx.Response:
         """A route that answers with text."""

@@ -97,7 +97,7 @@ def poll(
     """Look at the threads now. Exits 0 after a complete round, 2 incomplete, 3 when a server could not be asked."""
 
     async def work(api: Api) -> int:
-        items = [] if deployment else (await api.get("deployments"))["items"]
+        items = [] if deployment else (await api.all_of("deployments"))["items"]
         names = [deployment] if deployment else [found["name"] for found in items if not found.get("is_reported")]
         if items and not names:
             raise SettingsError("Every deployment is reported by its application, so there is nothing to poll.")
@@ -258,7 +258,7 @@ def drains_list(server: Server = None, json: Json = False) -> None:
     """All drains with their verdicts."""
 
     async def work(api: Api) -> int:
-        found = await api.get("drains")
+        found = await api.all_of("drains")
         if json:
             output.as_json(found)
         elif not found["items"]:

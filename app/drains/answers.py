@@ -109,6 +109,25 @@ class MustActFor:
     count: int
 
 
+NOBODY = "none"  # in place of an assistant's id, in a query
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who must act on a thread: the assistant that ran it or, with ``key``, a value of that metadata key. ``name`` None: the
+    threads that have none."""
+
+    name: str | None
+    key: str | None = None
+
+    @classmethod
+    def asked(cls, assistant: str | None, by: str | None, value: str | None) -> "Actor | None":
+        """As a query says it: ``assistant`` an id or ``none``; or ``by`` a metadata key, and its ``value`` or no value."""
+        if assistant is not None:
+            return cls(None if assistant == NOBODY else assistant)
+        return None if by is None else cls(value, by)
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The verdict of one drain now, with everything it stands on. ``headline`` and ``next_step`` are for a person."""

@@ -5,7 +5,7 @@ nodes and fields, counts and times.
 """
 
 from collections.abc import Collection, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from app.drains.answers import Answer, Soak, Verdict
@@ -83,6 +83,14 @@ def span(length: timedelta) -> str:
     if days == 0:
         return f"{hours} h {minutes % 60} min" if minutes % 60 else f"{hours} h"
     return f"{days} d {hours % 24} h" if hours % 24 else f"{days} d"
+
+
+def since(moment: datetime, now: datetime) -> str:
+    """What follows "since": ``14:02 UTC`` today, ``3 May``, ``3 May 2025``."""
+    moment, now = moment.astimezone(UTC), now.astimezone(UTC)
+    if moment.date() == now.date():
+        return f"{moment:%H:%M} UTC"
+    return f"{moment.day} {moment:%b}" if moment.year == now.year else f"{moment.day} {moment:%b %Y}"
 
 
 def blocked_sentence(found: Disposition, count: int, targets: Collection[str]) -> str:
@@ -199,11 +207,10 @@ def headline(answer: Answer, now: datetime) -> str:
     reasons = [reason for reason in reasons if reason.code not in answer.accepting]
     if answer.verdict is Verdict.BLOCKED:
         more = _others(answer, reasons[0].code)
-        oldest = f" The oldest for {span(now - answer.oldest.since)}." if answer.oldest else ""
+        oldest = f" The oldest since {since(answer.oldest.since, now)}." if answer.oldest else ""
         return f"{reasons[0].sentence}{more}{oldest}"
     if {reason.code for reason in reasons} == {"soaking"}:
-        since = answer.soak.holds_since
-        start = f" since {since:%H:%M:%S} UTC" if since else ""
+        start = f" since {answer.soak.holds_since:%H:%M:%S} UTC" if answer.soak.holds_since else ""
         return f"Nothing needs {_subject(answer)}{start}. {_until_drained(answer, now)}"
     return f"Not known yet. {reasons[0].sentence}"
 

@@ -1,13 +1,13 @@
 """Drains and the inventory together: answer, list threads, move on after a poll. ``register.py`` makes and changes drains."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, false
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.drains.answers import Answer, BlockingThread, MustActFor, Verdict
+from app.drains.answers import Actor, Answer, BlockingThread, MustActFor, Verdict
 from app.drains.burndown import BurnDown
 from app.drains.dispositions import THREAD_REASONS, Disposition, Standing
 from app.drains.gathering import gather_evidence, must_act_by
@@ -63,10 +63,14 @@ class Drains:
         async with self._store.database.read() as connection:
             return await must_act_by(connection, await self._look(connection, await self._row(connection, name), now))
 
-    async def answers(self, *, now: datetime) -> tuple[Answer, ...]:
-        """The verdicts of all drains now, what blocks first."""
+    async def names(self) -> tuple[tuple[str, str], ...]:
+        """Every drain with its deployment, by name."""
         async with self._store.database.read() as connection:
-            names = [row.name for row in await reads.list_drains(connection) if self._is_known(row)]
+            rows = await reads.list_drains(connection)
+        return tuple((row.name, row.spec["deployment"]) for row in rows if self._is_known(row))
+
+    async def answers(self, names: Iterable[str], *, now: datetime) -> tuple[Answer, ...]:
+        """The verdicts of these drains now, what blocks first."""
         found = [await self.answer(name, now=now) for name in names]
         order = {Verdict.BLOCKED: 0, Verdict.UNKNOWN: 1, Verdict.DRAINED: 2}
         return tuple(sorted(found, key=lambda answer: (order[answer.verdict], answer.drain)))
@@ -90,9 +94,10 @@ class Drains:
         limit: int,
         now: datetime,
         target: str | None = None,
+        actor: Actor | None = None,
     ) -> tuple[tuple[BlockingThread, ...], str | None, int]:
         """Threads of a drain by disposition (maybe for one target, by its key) or reason (default: all that block), oldest
-        first; cursor and total."""
+        first; cursor and total. ``actor``: only those that this one must act on."""
         if disposition is None and reason in _BLOCKING:
             disposition, reason = reason, None  # what blocks counts under the name of its disposition
         wanted = _wanted(disposition, reason)
@@ -102,6 +107,10 @@ class Drains:
             look = await self._look(connection, await self._row(connection, name), now)
             _check_target(look, target)
             keys, where, total = _selection(look, wanted, reason, target)
+            if actor is not None:
+                where = and_(where, _is_of(look, actor))
+                alike = await subjects.count_subjects(connection, look.deployment_id, where, lens=look.lens)
+                total = sum(found.count for found in alike if found.key in set(keys))
             rows, following = await subjects.list_subject_threads(
                 connection,
                 look.deployment_id,
@@ -109,7 +118,7 @@ class Drains:
                 lens=look.lens,
                 cursor=cursor,
                 limit=limit,
-                many=look.are_many(keys),
+                many=look.are_many(keys) and actor is None,
             )
             known = set(keys)
             shown = Disposition.PASSED if wanted == [Disposition.PASSED] else None
@@ -270,6 +279,15 @@ def _check_target(look: Look, target: str | None) -> None:
     known = [found.key for found in look.spec.targets]
     if target is not None and target not in known:
         raise BadRequest(f"The drain has no target {target[:100]!r}. Its targets are: {', '.join(known)}.")
+
+
+def _is_of(look: Look, actor: Actor) -> ColumnElement[bool]:
+    if actor.key is None:
+        return subjects.of_assistant(actor.name)
+    known = look.deployment.metadata_keys
+    if actor.key not in known:
+        raise BadRequest(f"The metadata key {actor.key[:100]!r} is not kept. Kept are: {', '.join(known) or 'none'}.")
+    return subjects.of_metadata(actor.key, actor.name)
 
 
 def _selection(

@@ -3,6 +3,7 @@
 import base64
 import binascii
 import json
+from collections.abc import Sequence
 from datetime import datetime
 
 from app.errors import BadRequest
@@ -25,6 +26,15 @@ def open_cursor(cursor: str, sort: str) -> tuple[str, str]:
     if was != sort:
         raise BadRequest(_NOT_OURS)
     return value, key
+
+
+def page_of(names: Sequence[str], sort: str, cursor: str | None, limit: int) -> tuple[tuple[str, ...], str | None]:
+    """The names of a page, in alphabetical order, and the cursor of the next one: each name is on one page, whatever is made or
+    removed meanwhile. Raises ``BadRequest``."""
+    after = open_cursor(cursor, sort)[1] if cursor is not None else ""
+    left = sorted(name for name in names if name > after)
+    page = tuple(left[:limit])
+    return page, close_cursor(sort, "", page[-1]) if len(left) > limit else None
 
 
 def cursor_time(value: str) -> datetime:

@@ -6,7 +6,7 @@ from dataclasses import astuple, dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, case, false, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Select, String, and_, case, cast, false, func, or_, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.facts.types import Condition, Departure, Status
@@ -324,6 +324,17 @@ async def count_by_metadata(
         .limit(limit)
     )
     return [(None if row.value is None else str(row.value), row.n) for row in await connection.execute(query)]
+
+
+def of_assistant(assistant: str | None) -> ColumnElement[bool]:
+    """Threads that this assistant ran; None: that none is known of."""
+    return _thread.c.assistant_id.is_(None) if assistant is None else _thread.c.assistant_id == assistant
+
+
+def of_metadata(key: str, value: str | None) -> ColumnElement[bool]:
+    """Threads with this value of a metadata key, as ``count_by_metadata`` tells it; None: that lack it."""
+    found = _thread.c.metadata[key].as_string()
+    return found.is_(None) if value is None else cast(found, String) == value
 
 
 def has_completed(deployment_id: int, nodes: Collection[str]) -> ColumnElement[bool]:

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.clock import utc_now
-from app.drains.answers import Answer, BlockingThread
+from app.drains.answers import Actor, Answer, BlockingThread
 from app.drains.burndown import BurnDown
 from app.drains.evidence import Background, not_found, report
 from app.drains.trends import Trend
@@ -19,6 +19,7 @@ from app.facts.capabilities import notes
 from app.facts.types import CheckpointFacts, Condition, ThreadFacts
 from app.inventory import deploys, reads, reporters
 from app.inventory.current import current_of
+from app.inventory.cursors import page_of
 from app.inventory.db import head_revision
 from app.inventory.evaluations import HeldAnswer, StoredAnswer
 from app.inventory.finding import Found
@@ -80,8 +81,15 @@ class Dashboard:
 
     async def deployments(self) -> tuple[DeploymentStatus, ...]:
         """All deployments of the settings that the caller may see."""
-        names = [found.name for found in self._runtime.settings.deployments if self._sees(found.name)]
-        return tuple([await self.deployment(name) for name in names])
+        return tuple([await self.deployment(name) for name in self._deployment_names()])
+
+    async def deployments_page(self, cursor: str | None, limit: int) -> tuple[tuple[DeploymentStatus, ...], str | None]:
+        """A page of those, by name, and the cursor of the next one."""
+        names, following = page_of(self._deployment_names(), "deployment", cursor, limit)
+        return tuple([await self.deployment(name) for name in names]), following
+
+    def _deployment_names(self) -> list[str]:
+        return [found.name for found in self._runtime.settings.deployments if self._sees(found.name)]
 
     async def deployment(self, name: str) -> DeploymentStatus:
         """One deployment, with its alarms, polls and graph revisions."""
@@ -269,6 +277,12 @@ class Dashboard:
             row = await reads.find_deployment(connection, name)
             return () if row is None else await list_nodes(connection, row.id, nodes, now=utc_now())
 
+    async def assistant_name(self, name: str, assistant_id: str) -> str | None:
+        """What the server calls an assistant of a deployment; None: it did not tell."""
+        async with self._runtime.store.database.read() as connection:
+            row = await self._deployment_row(connection, name)
+        return _text(row.assistants.get(assistant_id))
+
     async def entries(self, name: str, nodes: Collection[str], limit: int) -> tuple[NodeEntry, ...]:
         """The newest traced runs of these nodes, newest first."""
         self._runtime.deployment(name)
@@ -311,8 +325,15 @@ class Dashboard:
 
     async def drains(self) -> tuple[Answer, ...]:
         """The answers of all drains that the caller may see."""
-        found = await self._runtime.drains.answers(now=utc_now())
-        return tuple(answer for answer in found if self._sees(answer.deployment))
+        return await self._runtime.drains.answers(await self._drain_names(), now=utc_now())
+
+    async def drains_page(self, cursor: str | None, limit: int) -> tuple[tuple[Answer, ...], str | None]:
+        """A page of those, by name, and the cursor of the next one; on the page what blocks comes first."""
+        names, following = page_of(await self._drain_names(), "drain", cursor, limit)
+        return await self._runtime.drains.answers(names, now=utc_now()), following
+
+    async def _drain_names(self) -> list[str]:
+        return [name for name, deployment in await self._runtime.drains.names() if self._sees(deployment)]
 
     async def drain(self, name: str, max_age: timedelta | None = None) -> Answer:
         """The answer of one drain, decided now. ``max_age`` can only tighten the drain's policy."""
@@ -327,10 +348,18 @@ class Dashboard:
         *,
         reason: str | None = None,
         target: str | None = None,
+        actor: Actor | None = None,
     ) -> tuple[tuple[BlockingThread, ...], str | None, int]:
-        """A page of a drain's threads, oldest first: items, next cursor, total. ``target``: its key."""
+        """A page of a drain's threads, oldest first: items, next cursor, total. ``target``: its key. ``actor``: who must act."""
         return await self._runtime.drains.threads(
-            name, disposition=disposition, reason=reason, target=target, cursor=cursor, limit=limit, now=utc_now()
+            name,
+            disposition=disposition,
+            reason=reason,
+            target=target,
+            actor=actor,
+            cursor=cursor,
+            limit=limit,
+            now=utc_now(),
         )
 
     async def trends(self) -> tuple[Trend, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from app.drains.answers import Answer, BlockingThread, Verdict
+from app.drains.answers import Actor, Answer, BlockingThread, Verdict
 from app.drains.preflight_answers import PreflightAnswer
 from app.drains.register import DrainDetail
 from app.inventory.evaluations import HeldAnswer
@@ -32,7 +32,7 @@ from app.inventory.views import (
 )
 from app.jobs.who_works import Work
 from app.rights import Right
-from app.web import words
+from app.web import paths, words
 from app.web.burndown_picture import BurnPicture
 from app.web.deploys import Said
 from app.web.filters import Chip, Facet, ThreadQuery
@@ -142,13 +142,15 @@ class ThreadsPage:
 
 @dataclass(frozen=True, slots=True)
 class EvidencePage:
-    """One thread, or what was looked at when it was not found. ``live``: the server was read for this page."""
+    """One thread, or what was looked at when it was not found. ``live``: the server was read for this page; ``assistant``: the
+    name of the one that ran it, where it is known."""
 
     template: ClassVar[str] = "thread.html"
     deployment: DeploymentStatus
     evidence: Evidence
     live: bool
     timeline: tuple[Moment, ...]
+    assistant: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +183,30 @@ class DispositionGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class Chosen:
+    """Which threads of a drain are listed: of a disposition (for the target, by its key) or a reason, or all that block; of
+    them, those that ``actor`` must act on."""
+
+    disposition: str | None = None
+    target: str | None = None
+    reason: str | None = None
+    actor: Actor | None = None
+
+    @property
+    def name(self) -> str | None:
+        """What they have in common, by its code."""
+        return self.disposition or self.reason
+
+    def href(self, drain: str, cursor: str | None = None) -> str:
+        """The list of them, from a place on."""
+        return paths.drain_threads_path(
+            drain, self.disposition, cursor, reason=self.reason, target=self.target, actor=self.actor
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class DrainPage:
-    """One drain. ``threads`` have the disposition (for the target, by its key) or count for the reason; without they are those
-    that block.
+    """One drain, with the ``threads`` that are ``chosen``.
 
     ``assistants``: the names that are known, by id. ``past``: newest first. ``say`` and ``attest``: what was typed into
     the forms, when it could not be taken. ``poll``: the one that runs now.
@@ -196,9 +219,7 @@ class DrainPage:
     total: int
     next_cursor: str | None
     cursor: str | None
-    disposition: str | None
-    target: str | None
-    reason: str | None
+    chosen: Chosen
     left: tuple[LeftTarget, ...]
     assistants: Mapping[str, str]
     past: tuple[PastAnswer, ...]
@@ -430,6 +451,11 @@ def traced_nodes(found: Iterable[NodeTraces], waiting: Mapping[str, int] | None 
         )
         for each in found
     )
+
+
+def entered_by_day(found: Iterable[NodeTraces]) -> dict[str, tuple[int, ...]]:
+    """Entries on each of the last days, of the nodes that are watched: for the others no trace says nothing."""
+    return {each.node: tuple(day.entered for day in each.days) for each in found if each.watched_since}
 
 
 _BLOCKS = "▁▂▃▄▅▆▇█"

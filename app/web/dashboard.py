@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from app.drains.answers import Answer, BlockingThread
+from app.drains.answers import Actor, Answer, BlockingThread
 from app.drains.burndown import BurnDown
 from app.drains.trends import Trend
 from app.inventory.evaluations import HeldAnswer, StoredAnswer
@@ -68,6 +68,10 @@ class Dashboard(Protocol):
         """The evidence report of one thread; ``live`` reads the server now. An unknown thread is ``found=False``."""
         ...
 
+    async def assistant_name(self, name: str, assistant_id: str) -> str | None:
+        """What the server calls an assistant of a deployment; None: it did not tell."""
+        ...
+
     async def entries(self, name: str, nodes: Collection[str], limit: int) -> tuple[NodeEntry, ...]:
         """The newest traced runs of these nodes, newest first."""
         ...
@@ -93,10 +97,12 @@ class Dashboard(Protocol):
         *,
         reason: str | None = None,
         target: str | None = None,
+        actor: Actor | None = None,
     ) -> tuple[tuple[BlockingThread, ...], str | None, int]:
         """A page of a drain's threads, oldest first: items, next cursor, total.
 
         Those with the disposition (for one target, by its key), or those that the reason counts; with neither, all that block.
+        ``actor``: of these, those that this one must act on.
         """
         ...
 

@@ -24,11 +24,11 @@ TITLES = {
     "fields": "Field",
 }
 AGES = {
-    "1h": "within an hour",
-    "1d": "within a day",
-    "7d": "within 7 days",
-    "30d": "within 30 days",
-    "90d": "within 90 days",
+    "1h": "less than an hour ago",
+    "1d": "an hour to a day",
+    "7d": "1 to 7 days",
+    "30d": "7 to 30 days",
+    "90d": "30 to 90 days",
     "older": "longer ago",
 }
 PRESENCES = ("present", "empty", "null", "absent", "unknown")

@@ -7,9 +7,11 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from types import MappingProxyType
 
 from app.inventory.views import DeploymentStatus, RevisionSummary
 from app.web.graph_layout import BOX_GAP, Box, Pair, Placed, Point, place
+from app.web.trace_strip import NO_STRIPS, ROOM, Entered, Strips, draw_strips
 
 MARKS = ("parked", "failed", "running", "stranded", "lost")
 OTHER = "other"
@@ -60,7 +62,7 @@ class Mark:
 @dataclass(frozen=True, slots=True)
 class NodeShape:
     """A box. ``kind``: node, end, frame or removed. ``weight``: 0 holds nothing, 4 holds most. ``news``: what a deploy did to it,
-    ``new`` or ``changed``."""
+    ``new`` or ``changed``. ``entered``: how often in the days of its strip; None: it has none."""
 
     name: str
     label: str
@@ -71,12 +73,15 @@ class NodeShape:
     href: str
     marks: tuple[Mark, ...]
     news: str | None = None
+    entered: int | None = None
 
     @property
     def text_y(self) -> float:
         if self.kind == "frame":
             return self.box.y + 20
-        return self.box.y + 19 if self.marks else self.box.middle + 4
+        if self.kind == "end":
+            return self.box.middle + 4
+        return self.box.y + (19 if self.marks else 26)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +107,7 @@ class GraphPicture:
     width: float
     height: float
     removed_y: float | None
+    strips: Strips = NO_STRIPS
 
     @property
     def holding(self) -> tuple[NodeShape, ...]:
@@ -143,11 +149,17 @@ def shares_names(deployment: DeploymentStatus) -> bool:
 
 
 def draw_deployment(
-    deployment: DeploymentStatus, everything: NodeTotals, by_graph: Mapping[str, NodeTotals], href: GraphHref
+    deployment: DeploymentStatus,
+    everything: NodeTotals,
+    by_graph: Mapping[str, NodeTotals],
+    href: GraphHref,
+    *,
+    entered: Entered = MappingProxyType({}),
 ) -> tuple[GraphPicture, ...]:
     """A picture of each deployed graph, and one more for nodes that hold threads and belong to none of them.
 
-    ``by_graph`` has the graphs that were counted on their own; in the others a node is known by its name.
+    ``by_graph`` has the graphs that were counted on their own; in the others a node is known by its name. ``entered``: by day, of
+    the nodes that the traces tell of.
     """
     known = _known_nodes(deployment)
     pictures = []
@@ -156,7 +168,7 @@ def draw_deployment(
         counts = by_graph.get(revision.graph) or _only(everything, known[revision.graph])
         left = {node: total - counts.totals.get(node, 0) for node, total in left.items()}
         removed = sorted(node for node, total in counts.totals.items() if total and node not in revision.nodes)
-        pictures.append(draw_graph(revision, counts, removed, _of_graph(href, revision.graph)))
+        pictures.append(draw_graph(revision, counts, removed, _of_graph(href, revision.graph), entered=entered))
     deployed = {node for each in _deployed(deployment) for node in each.nodes}
     strays = sorted(node for node, total in left.items() if total > 0 and node not in deployed)
     if strays and pictures:
@@ -171,13 +183,16 @@ def draw_graph(
     href: Href,
     *,
     news: Mapping[str, str] | None = None,
+    entered: Entered = MappingProxyType({}),
 ) -> GraphPicture:
     """The graph of a revision, with the nodes that are gone and still hold threads below. ``href``: node, condition; ``news``:
-    what a deploy did to a node."""
+    what a deploy did to a node; ``entered``: by day, of the nodes that the traces tell of."""
     edges = tuple((source, target) for source, target, _ in revision.edges)
-    placed = _place_graph(revision.nodes, edges)
+    placed = _place_graph(revision.nodes, edges, NODE_HEIGHT + ROOM if entered else NODE_HEIGHT)
     solid = {(source, target) for source, target, conditional in revision.edges if not conditional}
-    return _draw(revision.graph, revision.hash, placed, solid, _Holding(counts, tuple(removed), href, news or {}))
+    return _draw(
+        revision.graph, revision.hash, placed, solid, _Holding(counts, tuple(removed), href, news or {}, entered)
+    )
 
 
 def draw_removed(counts: NodeTotals, removed: Iterable[str], href: Href) -> GraphPicture:
@@ -235,7 +250,7 @@ class _Whole:
 
 
 @lru_cache(maxsize=64)
-def _place_graph(nodes: tuple[str, ...], edges: tuple[Pair, ...]) -> _Whole:
+def _place_graph(nodes: tuple[str, ...], edges: tuple[Pair, ...], node_height: float) -> _Whole:
     names = list(dict.fromkeys([*nodes, *(name for edge in edges for name in edge)]))
     frames = frozenset(parent for name in names for parent in _parents(name))
     drawn: dict[str, dict[Pair, list[Pair]]] = {}
@@ -247,7 +262,10 @@ def _place_graph(nodes: tuple[str, ...], edges: tuple[Pair, ...]) -> _Whole:
         """Lay out what is directly in ``prefix``: its frames first, for their size."""
         children = list(dict.fromkeys(_child(name, prefix) for name in names if _is_in(name, prefix)))
         inner = {child: level(child) for child in children if child in frames}
-        sizes = {child: _frame_size(child, inner[child]) if child in inner else _size(child) for child in children}
+        sizes = {
+            child: _frame_size(child, inner[child]) if child in inner else _size(child, node_height)
+            for child in children
+        }
         placed = place(sizes, drawn.get(prefix, ()))
         boxes, lines = dict(placed.boxes), dict(placed.lines)
         for child, part in inner.items():
@@ -294,11 +312,11 @@ def _ends(source: str, target: str) -> tuple[str, Pair] | None:
         prefix = first
 
 
-def _size(name: str) -> tuple[float, float]:
+def _size(name: str, node_height: float) -> tuple[float, float]:
     label = _label(name)
     if _is_end(name):
         return len(label) * CHARACTER * 0.92 + 2 * SIDE - 8, END_HEIGHT
-    return max(NARROWEST, math.ceil(len(label) * CHARACTER + 2 * SIDE)), NODE_HEIGHT
+    return max(NARROWEST, math.ceil(len(label) * CHARACTER + 2 * SIDE)), node_height
 
 
 def _frame_size(name: str, inner: Placed) -> tuple[float, float]:
@@ -331,6 +349,7 @@ class _Holding:
     removed: tuple[str, ...]
     href: Href
     news: Mapping[str, str] = field(default_factory=dict)
+    entered: Entered = field(default_factory=dict)
 
     @property
     def most(self) -> int:
@@ -340,7 +359,10 @@ class _Holding:
         total = self.counts.totals.get(name, 0)
         weight = math.ceil(BOLDEST * math.log(total + 1) / math.log(self.most + 1)) if total else 0
         marks = tuple(self._marks(name, kind, box, label)) if total else ()
-        return NodeShape(name, label, kind, box, total, weight, self.href(name, None), marks, self.news.get(name))
+        entered = sum(self.entered[name]) if kind == "node" and name in self.entered else None
+        return NodeShape(
+            name, label, kind, box, total, weight, self.href(name, None), marks, self.news.get(name), entered
+        )
 
     def _marks(self, name: str, kind: str, box: Box, label: str) -> Iterator[Mark]:
         counts = {mark: self.counts.by_condition.get(mark, {}).get(name, 0) for mark in MARKS}
@@ -389,6 +411,7 @@ def _draw(graph: str | None, revision: str | None, whole: _Whole, solid: set[Pai
         width=math.ceil(width + 2 * MARGIN),
         height=math.ceil(bottom + 2 * MARGIN),
         removed_y=removed_y,
+        strips=draw_strips(((each.name, each.box) for each in shapes if each.entered is not None), holding.entered),
     )
 
 

@@ -1,8 +1,9 @@
 """Stored answers as the pages show them. An answer of an older version may lack parts: what it lacks is left out."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from app.drains.answers import Check, Reason, TargetAnswer, Verdict
@@ -38,10 +39,21 @@ class PastDetail:
     criteria_version: int
 
 
+_CHECKED = re.compile(r" Checked [^.]* ago\.")
+_AGO = re.compile(r"(\d+ (?:s|min|h|d)(?: \d+ (?:min|h))?) ago\b")
+
+
+def _then(sentence: str, found: StoredAnswer) -> str:
+    """A sentence of an old answer: its ages were of then, and "2 s ago" would be read as of now."""
+    utc = (_time((found.answer.get("population") or {}).get("as_of")) or found.at).astimezone(UTC)
+    sentence = _CHECKED.sub(f" Checked on {utc.day} {utc:%b %Y at %H:%M:%S} UTC.", sentence)
+    return _AGO.sub(r"\1 earlier", sentence)
+
+
 def past_answers(found: Iterable[StoredAnswer]) -> tuple[PastAnswer, ...]:
     """Stored answers in short, in their order."""
     return tuple(
-        PastAnswer(each.number, each.at, Verdict(each.verdict), _sentence(each.answer))
+        PastAnswer(each.number, each.at, Verdict(each.verdict), _then(_sentence(each.answer), each))
         for each in found
         if each.verdict in set(Verdict)
     )
@@ -54,12 +66,12 @@ def past_detail(found: StoredAnswer) -> PastDetail:
     return PastDetail(
         at=found.at,
         verdict=Verdict(found.verdict),
-        headline=_text(raw.get("headline")) or _sentence(raw),
-        next_step=_text(raw.get("next_step")),
-        reasons=tuple(_reasons(raw)),
-        checks=tuple(_checks(raw)),
+        headline=_then(_text(raw.get("headline")) or _sentence(raw), found),
+        next_step=_then(_text(raw.get("next_step")) or "", found) or None,
+        reasons=tuple(replace(each, sentence=_then(each.sentence, found)) for each in _reasons(raw)),
+        checks=tuple(replace(each, sentence=_then(each.sentence, found)) for each in _checks(raw)),
         targets=tuple(_targets(raw)),
-        sources=tuple(_sources(raw)),
+        sources=tuple(replace(each, sentence=each.sentence and _then(each.sentence, found)) for each in _sources(raw)),
         dispositions={str(name): int(count) for name, count in (raw.get("dispositions") or {}).items()},
         size=int((raw.get("population") or {}).get("size") or 0),
         oldest=_text(oldest.get("thread_id")) if isinstance(oldest, Mapping) else None,

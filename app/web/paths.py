@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from urllib.parse import quote
 
+from app.drains.answers import NOBODY, Actor
 from app.inventory.finding import Hit, HitKind
 
 API = "/api/v1"
@@ -80,12 +81,21 @@ def drain_threads_path(
     name: str,
     disposition: str | None = None,
     cursor: str | None = None,
+    *,
     reason: str | None = None,
     target: str | None = None,
+    actor: Actor | None = None,
 ) -> str:
-    values = {"disposition": disposition, "target": target, "reason": reason, "cursor": cursor}
+    values = {"disposition": disposition, "target": target, "reason": reason, **_asked(actor), "cursor": cursor}
     given = {key: (value,) for key, value in values.items() if value is not None}
     return drain_path(name) + (query(given) if given else "") + "#threads"
+
+
+def _asked(actor: Actor | None) -> dict[str, str | None]:
+    """What ``Actor.asked`` reads."""
+    if actor is None:
+        return {}
+    return {"assistant": actor.name or NOBODY} if actor.key is None else {"by": actor.key, "value": actor.name}
 
 
 def hit_path(hit: Hit) -> str:

@@ -16,6 +16,7 @@ from jinja2_fragments import render_block
 from markupsafe import Markup, escape
 
 from app.clock import utc_now
+from app.drains.answers import Actor
 from app.places import STATIC, TEMPLATES
 from app.rights import Caller
 from app.web import contexts, paths, words
@@ -153,6 +154,7 @@ def make_environment(templates_dir: Path = TEMPLATES, static_dir: Path = STATIC)
         deploy_path=paths.deploy_path,
         preflight_path=paths.preflight_path,
         drain_path=paths.drain_path,
+        actor=Actor,
         drain_threads_path=paths.drain_threads_path,
         drain_markdown_path=paths.drain_markdown_path,
         drain_json_path=paths.drain_json_path,

@@ -8,6 +8,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from app.auth.callers import by_of
 from app.auth.same_origin import require_same_origin
 from app.clock import utc_now
+from app.drains.answers import Actor
 from app.drains.register import Register
 from app.drains.waiters import Waiters
 from app.errors import NotFound
@@ -18,6 +19,7 @@ from app.web.burndown_picture import draw_burndown
 from app.web.contexts import (
     AnswerPage,
     AnswersPage,
+    Chosen,
     DeploymentPage,
     DeployView,
     DrainPage,
@@ -36,6 +38,7 @@ from app.web.left import what_is_left
 from app.web.past import past_answers, past_detail
 from app.web.render import Pages, is_partial
 from app.web.timeline import timeline
+from app.web.trace_strip import Entered
 from app.web.trend_picture import TrendPicture, draw_trend
 
 FIRST_THREADS = 20
@@ -45,6 +48,7 @@ PAGE_OF_ANSWERS = 50
 LAST_DEPLOYS = 50
 LAST_ENTRIES = 10
 MAX_ID = 2**53
+EVERYTHING = Chosen()
 
 router = APIRouter(default_response_class=HTMLResponse, include_in_schema=False)
 
@@ -86,13 +90,14 @@ async def show_deployment(
     found = await data.deployment(name)
     inventory = await data.inventory(name, asked.filters)
     counts = await _node_totals(data, found, inventory, asked.filters)
-    traces = contexts.traced_nodes(await data.nodes(name, contexts.deployed_nodes(found)))
+    by_node = await data.nodes(name, contexts.deployed_nodes(found))
+    traces = contexts.traced_nodes(by_node)
     page = DeploymentPage(
         deployment=found,
         inventory=inventory,
         threads=await data.threads(name, asked.filters, None, FIRST_THREADS, asked.sort),
         nodes=contexts.node_counts(found, counts),
-        pictures=await _pictures(data, found, counts, asked),
+        pictures=await _pictures(data, found, counts, asked, contexts.entered_by_day(by_node)),
         asked=asked,
         facets=facets(inventory, asked),
         fields=field_facets(inventory, asked),
@@ -162,7 +167,14 @@ async def thread(request: Request, name: str, thread_id: str, data: Data, live: 
         by = by_of(request, "browser", utc_now())
         await register.opened(name, evidence.thread_id, by, live=live, found=evidence.found)
     met = (await data.deploys(name, None, LAST_DEPLOYS)).items if evidence.lineage else ()
-    page = EvidencePage(deployment=status, evidence=evidence, live=live, timeline=timeline(evidence, met))
+    ran_by = evidence.assistant_id
+    page = EvidencePage(
+        deployment=status,
+        evidence=evidence,
+        live=live,
+        timeline=timeline(evidence, met),
+        assistant=await data.assistant_name(name, ran_by) if ran_by else None,
+    )
     return _respond(request, page, status=200 if evidence.found else 404)
 
 
@@ -242,9 +254,13 @@ async def drain(
     disposition: str | None = None,
     target: str | None = None,
     reason: str | None = None,
+    assistant: str | None = None,
+    by: str | None = None,
+    value: str | None = None,
     cursor: str | None = None,
 ) -> HTMLResponse:
-    return await show_drain(request, name, data, disposition=disposition, target=target, reason=reason, cursor=cursor)
+    chosen = Chosen(disposition, target, reason, Actor.asked(assistant, by, value))
+    return await show_drain(request, name, data, chosen=chosen, cursor=cursor)
 
 
 async def show_drain(
@@ -252,9 +268,7 @@ async def show_drain(
     name: str,
     data: Dashboard,
     *,
-    disposition: str | None = None,
-    target: str | None = None,
-    reason: str | None = None,
+    chosen: Chosen = EVERYTHING,
     cursor: str | None = None,
     say: Form | None = None,
     attest: Form | None = None,
@@ -265,7 +279,13 @@ async def show_drain(
     answer = await register.detail(name, now=utc_now())
     targets = [target.name for target in answer.targets if target.kind == "node"]
     items, next_cursor, total = await data.drain_threads(
-        name, disposition, cursor, PAGE_OF_THREADS, reason=reason, target=target
+        name,
+        chosen.disposition,
+        cursor,
+        PAGE_OF_THREADS,
+        reason=chosen.reason,
+        target=chosen.target,
+        actor=chosen.actor,
     )
     page = DrainPage(
         answer=answer,
@@ -274,9 +294,7 @@ async def show_drain(
         total=total,
         next_cursor=next_cursor,
         cursor=cursor,
-        disposition=disposition,
-        target=target,
-        reason=reason,
+        chosen=chosen,
         left=what_is_left(answer.targets, name),
         assistants=contexts.assistant_names(answer),
         past=past_answers((await data.past_answers(name, None, PAST_ANSWERS))[0]),
@@ -322,7 +340,7 @@ async def _node_totals(
 
 
 async def _pictures(
-    data: Dashboard, deployment: DeploymentStatus, counts: NodeTotals, asked: ThreadQuery
+    data: Dashboard, deployment: DeploymentStatus, counts: NodeTotals, asked: ThreadQuery, entered: Entered
 ) -> tuple[GraphPicture, ...]:
     """The graphs drawn. Each is counted on its own only where two of them have a node of the same name."""
     by_graph = {}
@@ -339,7 +357,7 @@ async def _pictures(
         of = graph if by_graph else None
         return paths.threads_path(deployment.name) + asked.narrowed(pending=node, condition=condition, graph=of)
 
-    return draw_deployment(deployment, counts, by_graph, href)
+    return draw_deployment(deployment, counts, by_graph, href, entered=entered)
 
 
 def _pending(inventory: Inventory) -> dict[str, int]:

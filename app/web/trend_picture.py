@@ -11,7 +11,7 @@ WIDTH, HEIGHT, EDGE = 96, 24, 2
 
 @dataclass(frozen=True, slots=True)
 class TrendPicture:
-    """``line`` and ``area`` are SVG paths, empty before the first answer; ``words`` say the same."""
+    """``line`` and ``area`` are SVG paths, empty before the second answer; ``words`` say the same."""
 
     line: str
     area: str
@@ -24,12 +24,11 @@ class TrendPicture:
 def draw_trend(found: Trend) -> TrendPicture:
     """Zero is the bottom, the most that was ever left the top."""
     known = [(place, left) for place, left in enumerate(found.left) if left is not None]
-    if not known:
-        return TrendPicture("", "", "no answer yet", found.since)
+    if len(known) < 2:
+        return TrendPicture("", "", f"{known[0][1]:,} left" if known else "no answer yet", found.since)
     most = max(1, *(left for _, left in known))
     points = [(_x(place, len(found.left)), _y(left, most)) for place, left in known]
-    drawn = points if len(points) > 1 else points * 2  # a lone answer is a dot
-    line = "M" + "L".join(f"{x} {y}" for x, y in drawn)
+    line = "M" + "L".join(f"{x} {y}" for x, y in points)
     area = f"{line}L{points[-1][0]} {HEIGHT}L{points[0][0]} {HEIGHT}Z"
     return TrendPicture(line, area, _words(found, known), found.since)
 

@@ -16,7 +16,7 @@ WIDE, NARROW = (1280, 900), (320, 640)
 README_PICTURES = {  # path, height
     "overview": ("/", 460),
     "drain": ("/drains/drop-await-approval", 818),
-    "graph": ("/deployments/demo", 800),
+    "graph": ("/deployments/demo", 760),
 }
 
 
@@ -111,6 +111,7 @@ def _readme_pictures(browser: Browser, client: httpx.Client) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, (path, height) in README_PICTURES.items():
         with _page(browser, WIDE[0], height, "light") as page:
+            wait_until(lambda: client.get("/api/v1/deployments/demo").json()["current_poll"] is None)
             _open(page, str(client.base_url).rstrip("/") + path)
             page.screenshot(path=folder / f"{name}.png")
 

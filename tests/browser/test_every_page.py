@@ -11,12 +11,16 @@ AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 COLOUR_RULES = ["color-contrast", "link-in-text-block"]  # all else is the same in dark
 DARK_GROUND = "rgb(17, 19, 22)"
-WIDTHS = (320, 768)
+NARROW = 320
+WIDTHS = (NARROW, 768)
 RUN = "([type, values]) => axe.run(document, { runOnly: { type, values }, resultTypes: ['violations'] })"
 OPEN_ALL = "document.querySelectorAll('details').forEach(each => { each.open = true })"
 TOO_WIDE = """width => [...document.querySelectorAll('body *')]
     .filter(each => each.getBoundingClientRect().right > width + 1 && !each.closest('.scroll, .unseen'))
     .map(each => each.outerHTML.slice(0, 120)).slice(0, 3)"""
+TABLES_TOO_WIDE = """[...document.querySelectorAll('.scroll')]
+    .filter(each => each.querySelector('table') && each.scrollWidth > each.clientWidth + 1)
+    .map(each => each.getAttribute('aria-label'))"""
 Pages = dict[str, tuple[str, int]]
 
 
@@ -55,3 +59,5 @@ def test_no_page_scrolls_sideways(open_page: Open, pages: Pages) -> None:
                 name,
                 page.evaluate(TOO_WIDE, width),
             )
+            if width == NARROW:
+                assert page.evaluate(TABLES_TOO_WIDE) == [], name

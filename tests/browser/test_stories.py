@@ -26,6 +26,12 @@ def test_a_release_manager_finds_what_blocks_why_and_who_must_act_in_two_clicks(
     must_act = ", ".join(f"{each['name']} {each['count']}" for each in answer["must_act"])
     expect(verdict).to_contain_text(f"Who must act: {must_act}")
 
+    for who in answer["must_act"]:
+        path = str(verdict.locator(f"a[href*='assistant={who['assistant']}']").get_attribute("href"))
+        theirs = open_page().go(path).get_by_role("region", name="Threads of this drain").locator("tbody tr")
+        expect(theirs).to_have_count(who["count"])
+        expect(theirs.filter(has_text=who["name"])).to_have_count(who["count"])
+
     reason = page.get_by_role("region", name="All reasons").get_by_role("listitem").first
     reason.get_by_role("link", name=f"{parked} threads").click()
     expect(page).to_have_url(re.compile(r"disposition=parked_at_target#threads$"))

@@ -56,3 +56,28 @@ async def test_what_blocks_no_more_waits_for_nobody(board: Open, server: FakeAge
     async with board(metadata_keys=["region"]) as it:
         await it.poll(full=True)
         assert (await it.get(MINE))["must_act_by"] == {}
+
+
+async def test_the_threads_of_each_who_must_act_are_exactly_those_that_are_counted(
+    board: Open, server: FakeAgentServer
+) -> None:
+    _some_wait(server)
+    async with board(metadata_keys=["region", "team"]) as it:
+        await it.poll(full=True)
+        found = await it.get(MINE)
+        groups = [
+            ({"by": key} if each["value"] is None else {"by": key, "value": each["value"]}, each["count"])
+            for key, owners in found["must_act_by"].items()
+            for each in owners
+        ]
+        groups += [({"assistant": each["assistant"] or "none"}, each["count"]) for each in found["must_act"]]
+        assert len(groups) > len(found["must_act_by"])
+        for asked, count in groups:
+            listed = (await it.http.get(f"{MINE}/threads", params={**asked, "limit": 1})).json()
+            assert listed["total"] == count, asked
+            every = (await it.http.get(f"{MINE}/threads", params=asked)).json()
+            assert len({each["thread_id"] for each in every["items"]}) == count, asked
+            page = (await it.http.get("/drains/drop-it", params=asked)).text
+            assert f"{count} of {count} thread" in page, asked
+        assert (await it.http.get(f"{MINE}/threads", params={"assistant": "nobody-known"})).json()["total"] == 0
+        assert (await it.http.get(f"{MINE}/threads", params={"by": "not_kept"})).status_code == 422

@@ -135,7 +135,7 @@ def _act(client: httpx.Client, asked: Mapping[str, Asked], *, scan: bool = True,
     for full in (False, True) if scan else (True,):
         summary = poll_over_http(client, full=full)
         assert summary["state"] == "complete", summary["reasons"]
-    by_drain = {item["drain"]: item for item in ok(client.get("/api/v1/drains"))["items"]}
+    by_drain = {item["drain"]: item for item in ok(client.get("/api/v1/drains?limit=500"))["items"]}
     answers = {name: by_drain[one.drain] for name, one in asked.items()}
     threads = all_threads(client)
     return Act(

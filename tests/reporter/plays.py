@@ -92,7 +92,7 @@ class Stage:
             for one in (*self.made["situations"], *self.made["stories"]):
                 if one["graph"] == graph:
                     threads[one["name"]] = by_id[one["thread_id"]]
-        answers = {item["drain"]: item for item in ok(self.client.get("/api/v1/drains"))["items"]}
+        answers = {item["drain"]: item for item in ok(self.client.get("/api/v1/drains?limit=500"))["items"]}
         return Act(threads, evidence, answers)
 
 

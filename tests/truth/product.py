@@ -83,7 +83,7 @@ class Product:
 
     async def answers(self) -> dict[str, dict[str, Any]]:
         """What it says of every drain."""
-        return {item["drain"]: item for item in (await self.get("/api/v1/drains"))["items"]}
+        return {item["drain"]: item for item in (await self.get("/api/v1/drains?limit=500"))["items"]}
 
     async def of_disposition(self, drain: str, disposition: str) -> set[str]:
         """The threads of a drain with a disposition."""

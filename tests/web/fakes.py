@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
 from app.drains.answers import (
+    Actor,
     Answer,
     BlockingThread,
     Check,
@@ -593,6 +594,9 @@ class FakeDashboard:
     async def nodes(self, name: str, nodes: Collection[str]) -> tuple[NodeTraces, ...]:
         return tuple(each for each in self.traced if each.node in nodes)
 
+    async def assistant_name(self, name: str, assistant_id: str) -> str | None:
+        return {"0655a30a-059d-5391-9c1a-825bfd029f25": "refunds"}.get(assistant_id)
+
     async def entries(self, name: str, nodes: Collection[str], limit: int) -> tuple[NodeEntry, ...]:
         return tuple(each for each in self.entered if each.node in nodes)[:limit]
 
@@ -622,6 +626,7 @@ class FakeDashboard:
         *,
         reason: str | None = None,
         target: str | None = None,
+        actor: Actor | None = None,
     ) -> tuple[tuple[BlockingThread, ...], str | None, int]:
         if (await self.drain(name)).verdict is not Verdict.BLOCKED:
             return (), None, 0
@@ -640,6 +645,8 @@ class FakeDashboard:
             if item.condition in {"parked", "stranded"}
         ]
         found = [each for each in found if disposition in (None, each.disposition)]
+        if actor is not None and actor.key is None:
+            found = [each for each in found if each.assistant_id == actor.name]
         start = _offset(cursor)
         return tuple(found[start : start + 10]), str(start + 10) if start + 10 < len(found) else None, len(found)
 

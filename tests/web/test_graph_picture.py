@@ -196,6 +196,39 @@ def test_threads_of_no_deployed_graph_have_a_picture_of_their_own() -> None:
     assert [each.kind for each in picture.nodes] == ["removed"]
 
 
+def test_a_strip_below_a_node_has_a_column_for_each_day_with_an_entry() -> None:
+    days = {"agent": (0, 8, 0, 1, 4), "tools": (0, 0, 0, 0, 0), "nowhere": (3, 3, 3, 3, 3)}
+    graph = revision(1, nodes=nodes_of(AGENT), edges=AGENT)
+    picture = draw_graph(graph, NodeTotals({"agent": 2}, {}), ("old",), lambda node, _: node, entered=days)
+    boxes = {each.name: each.box for each in picture.nodes}
+    assert picture.strips.ground.count("h10") == 2, "the nodes that are watched, with entries or without"
+    assert re.findall(r"v-(\d+)", picture.strips.columns) == ["8", "1", "4"], "of the busiest day the highest"
+    places = [int(each) for each in re.findall(r"[Mm](-?\d+)", picture.strips.columns)]
+    assert (places[1], places[2]) == (4, 2), "two days and one day on"
+    assert boxes["agent"].x < places[0] < boxes["agent"].right
+    assert {each.name: each.entered for each in picture.nodes if each.kind != "end"} == {
+        "agent": 13, "tools": 0, "old": None,
+    }  # fmt: skip
+    assert drawn(AGENT).strips.ground == drawn(AGENT).strips.columns == ""
+    assert picture.height > drawn(AGENT, removed=("old",)).height, "room for the strip"
+
+
+def test_a_hundred_nodes_that_are_busy_every_day_stay_light() -> None:
+    days = {name: tuple(range(1, 31)) for name in nodes_of(WEB)}
+    graph = revision(1, nodes=nodes_of(WEB), edges=WEB)
+    strips = draw_graph(graph, NOTHING, (), lambda node, _: node, entered=days).strips
+    assert strips.columns.count("v-") == 3000
+    assert len(strips.columns) + len(strips.ground) < 30_000
+
+
+def test_the_strip_is_there_only_where_traces_are_read(web: TestClient) -> None:
+    html = web.get("/deployments/support-prod").text
+    assert 'class="graph-entered"' in html
+    assert "times in 30 days, by the traces</title>" in html
+    with TestClient(make_app(replace(full_dashboard(), traced=()))) as client:
+        assert "graph-entered" not in client.get("/deployments/support-prod").text
+
+
 def test_long_names_and_large_counts_are_shortened() -> None:
     picture = drawn((), LONG_NODE.replace("/", "_"), counts=NodeTotals({LONG_NODE.replace("/", "_"): 1}, {}))
     assert len(picture.nodes[0].label) == 26

@@ -342,7 +342,7 @@ def test_dispositions_show_zeros_and_add_up(web: TestClient) -> None:
     assert "Not known 1 of 60 threads" in text
     assert "Clear 30 of 60 threads" in text
     assert "Left out 3 of 60 threads" in text
-    assert "graph missing 0" in text
+    assert "0 each: graph missing" in text
 
 
 def test_a_drain_shows_what_it_said_before_and_ten_at_most(web: TestClient) -> None:
@@ -389,7 +389,7 @@ def test_a_settled_thread_waits_nowhere_but_an_unread_one_is_not_known(web: Test
 def test_the_threads_of_a_reason_are_shown(web: TestClient) -> None:
     text = whole(web, "/drains/drop-await-approval?reason=threads_unread").text
     assert "Threads: threads unread" in text
-    assert "show those that block" in text
+    assert "show all that block" in text
 
 
 def test_an_open_dashboard_says_so_on_every_page() -> None:
@@ -584,6 +584,13 @@ def test_the_headline_of_a_deploy_speaks_of_one_as_of_one() -> None:
         "1 thread lost its answer already."
     )
     assert not any("Do not" in step for step, _ in said.steps)
+
+
+def test_the_diagnosis_says_since_when_for_whom_and_what_the_thread_holds_up(web: TestClient) -> None:
+    text = " ".join(whole(web, PAGES["thread"]).text.split())
+    said = text[text.index('id="diagnosis-title"') :] if 'id="diagnosis-title"' in text else text
+    for part in ("Since ", "Run by assistant ", "Holds up drop-await-approval"):
+        assert part in said, part
 
 
 def test_a_step_of_the_lineage_is_apart_from_its_number(web: TestClient) -> None:
