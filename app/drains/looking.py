@@ -18,7 +18,7 @@ from app.drains.verdicts import SoakState
 from app.facts.topology import at_or_below
 from app.facts.types import Condition
 from app.inventory import cube, reads, register, subjects
-from app.inventory.encode import Json
+from app.inventory.encode import Json, is_nameless
 from app.inventory.index import Comparisons
 from app.inventory.store import Store
 from app.inventory.subjects import Lens, SubjectCount, SubjectKey
@@ -269,4 +269,5 @@ def _routes(raw: Json | None) -> Routes | None:
         raw["sends"],
         frozenset(raw["fields"]),
         frozenset(raw.get("empty", ())),
+        is_nameless(raw),
     )
