@@ -344,7 +344,10 @@ async def go_on_at_home(maker: Maker, life: Life) -> None:
     life.is_settled()
 
 
-@deed("another graph", lambda maker, life: life.graph == "support" and _is_at_home(maker, life) and not life.lost)
+@deed(
+    "another graph",
+    lambda maker, life: life.graph == "support" and _is_at_home(maker, life) and not (life.lost or life.is_copy),
+)
 async def new_input_under_another_graph(maker: Maker, life: Life) -> None:
     """A new input under `nested` takes the place of whatever was pending."""
     life.unsure |= {leaf for leaf in life.at if not maker.world.has("support", leaf)}
@@ -444,6 +447,7 @@ async def copy(maker: Maker, life: Life) -> Life:
     """The same again under another id: an idle row without values."""
     copied: Any = await maker.client.http.post(f"/threads/{life.thread_id}/copy", json=None)
     other = maker.life(str(copied["thread_id"]), life.graph, f"copy of {life.shape}")
+    other.is_copy = True
     other.unsure, other.outdated = set(life.unsure), set(life.outdated)
     other.holds = None if life.holds is None else dict(life.holds)
     other.stores = set(life.stores)

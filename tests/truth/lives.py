@@ -23,7 +23,7 @@ class Life:
     waits for them. `is_known`: nothing was done with it since a complete poll saw it.
     `result_of`: the node whose result is stored and not applied yet, if nothing else keeps what it scheduled.
     `hidden`: leaves that no view names. `touched`: the number of the last deed done with it. `run_deleted`: its row did not move with it.
-    `finishing_run`: the node that its last run was the answer of.
+    `is_copy`: under a graph with a subgraph the server cannot read it (see CAN_BE_COPIED). `finishing_run`: the node that its last run was the answer of.
     """
 
     thread_id: str
@@ -60,6 +60,7 @@ class Life:
     run_deleted: bool = False
     finishing_run: str | None = None
     result_of: str | None = None
+    is_copy: bool = False
     deeds: list[str] = field(default_factory=list)
 
     def waits(self, *leaves: str, asks: bool = False, hidden: Iterable[str] = (), in_row: bool = True) -> Life:
