@@ -23,7 +23,8 @@ class Life:
     waits for them. `is_known`: nothing was done with it since a complete poll saw it.
     `result_of`: the node whose result is stored and not applied yet, if nothing else keeps what it scheduled.
     `hidden`: leaves that no view names. `touched`: the number of the last deed done with it. `run_deleted`: its row did not move with it.
-    `is_copy`: under a graph with a subgraph the server cannot read it (see CAN_BE_COPIED). `finishing_run`: the node that its last run was the answer of.
+    `is_copy`: under a graph with a subgraph the server cannot read it (see CAN_BE_COPIED).
+    `finishing_run`: the node that its last run was the answer of.
     """
 
     thread_id: str
