@@ -224,10 +224,11 @@ class Departure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Departed:
-    """A leaf that is no longer pending, and how it left."""
+    """A leaf that is no longer pending, and how it left. ``ended_at``: when its checkpoint's child was written; None: not looked at."""
 
     leaf: Leaf
     departure: Departure
+    ended_at: datetime | None = None
 
 
 class StateFailure(StrEnum):
