@@ -52,7 +52,7 @@ class Ending:
             await self.observer.poll(full=False)
         self.session.world.restarts_later = False
         cleaned = [history for history in self.session.histories if dice.random() < 0.9]
-        if dice.random() < 0.5:
+        if self.session.size.may_wipe and dice.random() < 0.5:
             await self._wipe()
         left = [(history, life) for history in cleaned for life in list(history.lives)]
         await asyncio.gather(*(self._finish(history, life) for history, life in left))

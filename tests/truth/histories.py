@@ -45,6 +45,7 @@ class Size:
     steps: int = 12
     at_once: int = 6
     may_kill: bool = True
+    may_wipe: bool = True
     deploy: Mapping[str, str] = field(default_factory=dict)
     first: tuple[tuple[str, Mapping[str, Any], str], ...] = ()
 
