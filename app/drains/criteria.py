@@ -1,9 +1,10 @@
 """What a drain asks for: as people write it (``DrainSettings``) and as the rules see it (``DrainSpec``)."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from app.drains.spec import DrainSpec, Policy, Target
+from app.drains.spec import NONE_WRITES_AT_ITS_END, DrainSpec, Policy, Target
 from app.errors import BadRequest
 from app.settings import DeploymentSettings, DrainSettings, check_deployment
 
@@ -47,9 +48,21 @@ def spec_of(drain: DrainSettings, deployment: DeploymentSettings) -> DrainSpec:
             missing_version=policy.missing_version,
             neither=policy.neither,
             accept=policy.accept,
-            attestations=policy.attestations,
+            attestations=_attestations(policy.attestations, deployment),
         ),
     )
+
+
+def _attestations(asked: tuple[str, ...], deployment: DeploymentSettings) -> tuple[str, ...]:
+    """What a person must confirm: what the drain asks for, and what nothing else can tell of its deployment."""
+    implied = (NONE_WRITES_AT_ITS_END,) if deployment.reported else ()
+    return tuple(dict.fromkeys((*asked, *implied)))
+
+
+def as_asked(spec: DrainSpec, deployment: DeploymentSettings) -> DrainSpec:
+    """A stored drain with everything that is asked of it today; an earlier version may have asked for less."""
+    asked = _attestations(spec.policy.attestations, deployment)
+    return replace(spec, policy=replace(spec.policy, attestations=asked))
 
 
 def settings_of(spec: DrainSpec) -> DrainSettings:

@@ -167,8 +167,9 @@ def _erase(subject: Subject, target: Target, rules: Rules) -> Finding:
 
 
 def _stores_by_field(routes: Routes) -> bool:
-    """Whether everything is stored under the name of its field: not what ``Send`` carried, nor what an entrypoint saves."""
-    return bool(routes.branches) and not routes.sends
+    """Whether everything is stored under the name of its field: not what ``Send`` carried, nor what an entrypoint saves, nor a
+    state that is any dict."""
+    return bool(routes.branches) and not routes.sends and not routes.nameless
 
 
 _STORED = FieldFact(Presence.PRESENT)

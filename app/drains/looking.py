@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.drains.criteria import as_asked
 from app.drains.deployed import fields_by_revision, nodes_by_revision
 from app.drains.dispositions import Disposition, Finding, Standing
 from app.drains.judging import judge
@@ -18,7 +19,7 @@ from app.drains.verdicts import SoakState
 from app.facts.topology import at_or_below
 from app.facts.types import Condition
 from app.inventory import cube, reads, register, subjects
-from app.inventory.encode import Json
+from app.inventory.encode import Json, is_nameless
 from app.inventory.index import Comparisons
 from app.inventory.store import Store
 from app.inventory.subjects import Lens, SubjectCount, SubjectKey
@@ -167,7 +168,7 @@ async def take_look(
     count: bool = True,
 ) -> Look:
     """Look at a drain; without ``count`` its threads are not counted."""
-    spec = from_json(row.spec)
+    spec = as_asked(from_json(row.spec), deployment)
     revisions = await reads.list_revisions(connection, row.deployment_id)
     names = await store.names(connection, row.deployment_id, deployment)
     soak = soak_of(row)
@@ -269,4 +270,5 @@ def _routes(raw: Json | None) -> Routes | None:
         raw["sends"],
         frozenset(raw["fields"]),
         frozenset(raw.get("empty", ())),
+        is_nameless(raw),
     )

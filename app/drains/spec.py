@@ -39,6 +39,10 @@ class Target:
                 return self.name
 
 
+NONE_WRITES_AT_ITS_END = 'no run is under way with durability="exit"'
+"""Asked for of every drain of a reported deployment: until such a run ends nothing of it is stored, so no reporter sees it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """What a drain asks of its evidence. ``require`` None: every configured source."""

@@ -11,8 +11,10 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.drains.criteria import as_asked
 from app.drains.register import By
 from app.drains.service import Drains
+from app.drains.spec import from_json
 from app.errors import BadRequest, Conflict, NotFound
 from app.facts.types import Condition, LeafSource
 from app.inventory import reads, register
@@ -255,7 +257,7 @@ class Statements:
         words = _words(owned, by)
         async with self._store.database.write() as connection:
             row = await self._open_drain(connection, drain)
-            asked = row.spec["policy"]["attestations"] or []
+            asked = self._asked(row)
             if unknown := [name for name in names if name not in asked]:
                 known = ", ".join(asked) or "none"
                 raise BadRequest(
@@ -267,6 +269,12 @@ class Statements:
             await _note(connection, row.deployment_id, by, action="attested", subject=drain, detail=detail)
             said, _ = await register.list_attestations(connection, row.id, limit=len(ids))
             return tuple(each for each in said if each.id in ids)
+
+    def _asked(self, row: Any) -> tuple[str, ...]:
+        """The attestations that a drain asks for today."""
+        spec = from_json(row.spec)
+        deployment = self._settings.deployment(spec.deployment)
+        return (as_asked(spec, deployment) if deployment is not None else spec).policy.attestations
 
     async def attestations(self, drain: str, *, cursor: str | None, limit: int) -> PageOfSaid:
         """A page of the attestations that a drain ever had, newest first, and the cursor of the next."""

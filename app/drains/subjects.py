@@ -34,13 +34,15 @@ class Work:
 @dataclass(frozen=True, slots=True)
 class Routes:
     """What a thread's storage ever held: routes (names without a path), ``sends`` for entries that leave no name, and the
-    state fields, their names kept as in a shape. ``empty``: joins and deferred nodes of the root at which nothing waits."""
+    state fields, their names kept as in a shape, unless some state is ``nameless``. ``empty``: joins and deferred nodes of the
+    root at which nothing waits."""
 
     branches: frozenset[str]
     joins: frozenset[str]
     sends: bool
     fields: frozenset[str] = frozenset()
     empty: frozenset[str] = frozenset()
+    nameless: bool = False
 
 
 @dataclass(frozen=True, slots=True)

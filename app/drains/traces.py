@@ -17,6 +17,7 @@ from app.inventory.views import Liveness, SourceStatus, Stay, TracedEntry
 
 SLACK = timedelta(minutes=5)  # between two clocks, and between a thread and its first trace
 QUIET = timedelta(hours=1)  # how long threads may move without a trace
+BLINK = timedelta(seconds=1)  # between the clocks of the process that ran a node first, and that which ended it
 SKEW = timedelta(seconds=30)  # between the clocks of two processes that run the graph
 
 
@@ -253,7 +254,7 @@ def sort_entries(
 def _explains(stays: Iterable[Stay], run: TracedEntry, path: str) -> bool:
     """A run belongs to the stay that ended next, if it had begun. One that has not ended counts among the threads."""
     after = [stay for stay in stays if at_or_below(stay.node, path) and _had_begun(stay, run, path)]
-    after = [stay for stay in after if stay.left_at is None or stay.left_at >= run.started_at]
+    after = [stay for stay in after if stay.left_at is None or _latest_end(stay, stay.left_at, path) >= run.started_at]
     if not after:
         return False
     ended = [stay for stay in after if stay.left_at is not None]
@@ -266,6 +267,14 @@ def _had_begun(stay: Stay, run: TracedEntry, path: str) -> bool:
     """A stay begins with the checkpoint that schedules the node, and so before its run. What waits inside was entered long
     after the run around it began."""
     return stay.came_after is None or stay.node != path or run.started_at >= stay.came_after - SKEW
+
+
+def _latest_end(stay: Stay, left_at: datetime, path: str) -> datetime:
+    """Until when a run may be of a stay: until it was done, where that is known. A thread may come again before anybody looks; the
+    process that wrote that it was done had started the run. What waited inside ends before the run around it."""
+    if stay.ended_at is None or stay.node != path:
+        return left_at
+    return min(left_at, stay.ended_at + BLINK)
 
 
 def _left_at(stay: Stay) -> datetime:

@@ -56,6 +56,15 @@ def judge_departure(leaf: Leaf, found: Circumstances) -> Departure:
             return Departure.UNEXPLAINED
 
 
+def ended_at(leaf: Leaf, judged: Departure, history: Sequence[CheckpointFacts]) -> datetime | None:
+    """When a leaf that went on was done: the next checkpoint of its namespace was written then."""
+    here = next((found for found in history if found.id == leaf.checkpoint_id), None)
+    if judged is not Departure.COMPLETED or here is None:
+        return None
+    child, _ = _child_on_the_way(history, here)
+    return None if child is None else child.created_at
+
+
 def _still_the_head(leaf: Leaf, here: CheckpointFacts, found: Circumstances) -> Departure:
     """Nothing came after. At the root that is a loss; an inner namespace stands still also after a run that wrote nothing
     until its end."""

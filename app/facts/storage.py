@@ -8,6 +8,7 @@ from app.facts.reading import Reading
 from app.facts.types import StorageFacts
 
 _SENDS = "__pregel_tasks"
+_WHOLE = "__root__"
 _PLUMBING = re.compile(r"^(__|branch:|join:)")
 
 
@@ -25,6 +26,7 @@ def storage_of(versions: Mapping[str, int], reading: Reading, *, checkpoints: in
         joins=frozenset(node_name(name.rpartition(":")[2]) for name in versions if name.startswith("join:")),
         sends=_SENDS in versions,
         fields=frozenset(reading.names.kept(name) for name in versions if is_field(name)),
+        nameless=_WHOLE in versions,
         checkpoints=checkpoints,
         versions={reading.names.kept(name): count for name, count in versions.items() if is_field(name)},
         waits_for=frozenset(waits_for(name) for name in versions if name.startswith("join:")),

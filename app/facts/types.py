@@ -224,10 +224,11 @@ class Departure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Departed:
-    """A leaf that is no longer pending, and how it left."""
+    """A leaf that is no longer pending, and how it left. ``ended_at``: when its checkpoint's child was written; None: not looked at."""
 
     leaf: Leaf
     departure: Departure
+    ended_at: datetime | None = None
 
 
 class StateFailure(StrEnum):
@@ -259,7 +260,8 @@ class StorageFacts:
     """Which routes a thread's storage ever held: node names of ``branch:to:N`` and targets of ``join:…:N``.
 
     ``sends`` is True when the channel of ``Send`` was written: then a node may have been entered without a trace here.
-    ``fields`` are the stored channels, names kept as everywhere. ``empty``: joins and deferred nodes of the root at which
+    ``fields`` are the stored channels, names kept as everywhere. ``nameless``: some state is stored whole, under no field's name
+    (of a graph whose state is any dict, and of a part of one). ``empty``: joins and deferred nodes of the root at which
     nothing waits, as the thread's history shows. ``versions``: how many stored versions each has, over the
     whole history. ``waits_for``: each join's target and the nodes that it waits for. These two are known only while the
     answer is fresh, they are not remembered.
@@ -271,6 +273,7 @@ class StorageFacts:
     fields: frozenset[str]
     checkpoints: int | None
     empty: frozenset[str] = frozenset()
+    nameless: bool = False
     versions: Mapping[str, int] = field(default_factory=dict)
     waits_for: frozenset[tuple[str, frozenset[str]]] = frozenset()
 

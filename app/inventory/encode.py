@@ -115,7 +115,13 @@ def routes_to_json(storage: StorageFacts) -> Json:
         "sends": storage.sends,
         "fields": sorted(storage.fields),
         "empty": sorted(storage.empty),
+        "nameless": storage.nameless,
     }
+
+
+def is_nameless(routes: Json) -> bool:
+    """Whether some state is stored under no field's name. Entries of earlier versions do not say: without any field it was."""
+    return bool(routes.get("nameless", not routes["fields"]))
 
 
 # -- one thread ----------------------------------------------------------------------------------------------------
@@ -224,6 +230,7 @@ def _storage(routes: Json | None, checkpoints: int | None) -> StorageFacts | Non
         fields=frozenset(routes["fields"]),
         checkpoints=checkpoints,
         empty=frozenset(routes.get("empty", ())),
+        nameless=is_nameless(routes),
     )
 
 

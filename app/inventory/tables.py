@@ -312,6 +312,9 @@ observation = Table(
     Column("left_at", UtcDateTime),
     Column("left_poll_id", BigId),
     Column("departure", String(12)),
+    Column(
+        "ended_at", UtcDateTime
+    ),  # when the next checkpoint was written, of a leaf that was done; left_at is when that was seen
     UniqueConstraint("deployment_id", "thread_id", "task_id", "checkpoint_id"),
     Index("ix_observation_deployment_id_node", "deployment_id", "node", "arrived_at"),
     Index("ix_observation_deployment_id_left_at", "deployment_id", "left_at"),

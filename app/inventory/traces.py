@@ -253,7 +253,14 @@ async def list_stays(
 ) -> list[Stay]:
     """Observations of these threads at or below these nodes."""
     below = [_seen.c.node.startswith(f"{path}/", autoescape=True) for path in paths]
-    columns = (_seen.c.thread_id, _seen.c.node, _seen.c.left_at, _seen.c.departure, _seen.c.checkpoint_id)
+    columns = (
+        _seen.c.thread_id,
+        _seen.c.node,
+        _seen.c.left_at,
+        _seen.c.departure,
+        _seen.c.checkpoint_id,
+        _seen.c.ended_at,
+    )
     found: list[Stay] = []
     wanted = sorted(threads)
     for start in range(0, len(wanted), 500):
@@ -282,7 +289,8 @@ def _looked_before() -> ColumnElement[datetime]:
 
 
 def _stay(row: Any) -> Stay:
-    return Stay(row.thread_id, row.node, row.left_at, row.departure, written_at(row.checkpoint_id) or row.looked_before)
+    came_after = written_at(row.checkpoint_id) or row.looked_before
+    return Stay(row.thread_id, row.node, row.left_at, row.departure, came_after, row.ended_at)
 
 
 async def list_activity(

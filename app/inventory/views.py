@@ -545,14 +545,16 @@ class Liveness:
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """A leaf of a thread at or below a target, as the thread list saw it. ``left_at`` None: still there. ``came_after``: it
-    cannot have begun before; None: nobody knows."""
+    """A leaf of a thread at or below a target, as the thread list saw it. ``left_at`` None: still there; else a
+    look at the latest after it ended. ``came_after``: it cannot have begun before, and ``ended_at``: it was done then; None: nobody
+    knows."""
 
     thread_id: str
     node: str
     left_at: datetime | None
     departure: str | None
     came_after: datetime | None = None
+    ended_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

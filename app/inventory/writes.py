@@ -251,7 +251,7 @@ async def _keep_observations(
         for leaf in facts.state.leaves
     ]
     if arrived:
-        again = {"left_at": None, "left_poll_id": None, "departure": None}
+        again = {"left_at": None, "left_poll_id": None, "departure": None, "ended_at": None}
         keys = ["deployment_id", "thread_id", "task_id", "checkpoint_id"]
         first = {tuple(one[key] for key in keys): one for one in reversed(arrived)}
         statement = _insert(connection, table).on_conflict_do_update(index_elements=keys, set_=again)
@@ -267,7 +267,12 @@ async def _keep_observations(
                     table.c.checkpoint_id == (departed.leaf.checkpoint_id or ""),
                     table.c.left_at.is_(None),
                 )
-                .values(left_at=facts.seen_at, left_poll_id=poll_id, departure=departed.departure.value)
+                .values(
+                    left_at=facts.seen_at,
+                    left_poll_id=poll_id,
+                    departure=departed.departure.value,
+                    ended_at=departed.ended_at,
+                )
             )
 
 

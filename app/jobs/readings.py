@@ -22,7 +22,7 @@ from app.facts.conditions import (
     waits_no_more,
     with_causes,
 )
-from app.facts.departures import Circumstances, judge_departure
+from app.facts.departures import Circumstances, ended_at, judge_departure
 from app.facts.joins import deferred_is_empty, join_is_empty, lines_back, written
 from app.facts.topology import prefixes
 from app.facts.types import (
@@ -227,16 +227,16 @@ class Readings:
         open_ = []
         for leaf in left(state, known, judged.leaves):
             if leaf.task_id in state.finished:
-                found = Departure.COMPLETED
+                found = Departed(leaf, Departure.COMPLETED)
             elif any(leaf.task_id == other.task_id and other.lost for other in judged.leaves):
-                found = Departure.LOST
+                found = Departed(leaf, Departure.LOST)
             else:
                 found = await self._departure(row, state, known, leaf)
             is_head = leaf.checkpoint_id == state.checkpoint_id
-            if found is Departure.UNEXPLAINED and row.status is Status.BUSY and is_head:
+            if found.departure is Departure.UNEXPLAINED and row.status is Status.BUSY and is_head:
                 open_.append(replace(leaf, source=LeafSource.LAST_SEEN))
             else:
-                departed.append(Departed(leaf, found))
+                departed.append(found)
         judged = replace(judged, leaves=(*judged.leaves, *open_))
         held = {leaf.task_id for leaf in judged.leaves}
         lost = tuple(
@@ -250,10 +250,10 @@ class Readings:
             judged = replace(judged, leaves=judged.leaves + lost, condition=condition)
         return judged, tuple(departed)
 
-    async def _departure(self, row: RowFacts, state: StateFacts, known: ThreadFacts | None, leaf: Leaf) -> Departure:
+    async def _departure(self, row: RowFacts, state: StateFacts, known: ThreadFacts | None, leaf: Leaf) -> Departed:
         """Read the leaf's own history down to where it waited, and how the runs since then wrote, if that matters."""
         if leaf.checkpoint_id is None:
-            return Departure.UNEXPLAINED
+            return Departed(leaf, Departure.UNEXPLAINED)
         history = await self.server.history(row.thread_id, ns=leaf.ns, down_to=leaf.checkpoint_id)
         moved_on = known is not None and changed_at(row) != changed_at(known.row)
         found = Circumstances(
@@ -265,11 +265,11 @@ class Readings:
         )
         judged = judge_departure(leaf, found)
         if judged is not Departure.UNEXPLAINED or not history:
-            return judged
+            return Departed(leaf, judged, ended_at(leaf, judged, history or ()))
         after = [checkpoint for checkpoint in history if checkpoint.parent_id == leaf.checkpoint_id]
         runs = {run for run in (state.run_id, *(checkpoint.run_id for checkpoint in after)) if run is not None}
         durability = {run: await self.server.durability(row.thread_id, run) for run in sorted(runs)}
-        return judge_departure(leaf, replace(found, durability=durability))
+        return Departed(leaf, judge_departure(leaf, replace(found, durability=durability)))
 
     def _gone_since(self, row: RowFacts, node: str) -> datetime | None:
         revision = self.current.of(row.graph_id, row.config)

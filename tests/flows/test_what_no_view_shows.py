@@ -29,6 +29,7 @@ DRAINS: dict[str, dict[str, Any]] = {
     "migrates": {"graph": "migrates", "rename_fields": RENAME},
     "inside": {"graph": "inside", "remove_nodes": ["outer/w"]},
     "sends": {"graph": "sends", "erase_fields": ["passport_number"]},
+    "anything": {"graph": "anything", "erase_fields": ["passport_number"]},
     "saves": {"graph": "saves", "erase_fields": ["passport_number"]},
 }
 Said = tuple[str, frozenset[str]]
@@ -84,6 +85,8 @@ async def _holds(bench: Bench) -> None:
     await bench.ran("inside", durability="exit")
     await bench.ran("sends")
     await bench.ran("saves")
+    anything = await bench.ran("anything", {"passport_number": "x"})
+    await bench.run(anything, "anything", input={"note": "the whole state anew"})
 
 
 async def _leaves_two_ways_in_half_open(bench: Bench) -> None:
@@ -158,6 +161,7 @@ async def _answered_by_another_graph(bench: Bench, foreign: str) -> str:
         ("inside", "intake_unseen"),
         ("sends", "history_unseen"),
         ("saves", "history_unseen"),
+        ("anything", "history_unseen"),
         ("_without_a_graph", "threads_unread"),
         ("_told_where_to_go", "threads_unread"),
         ("_goes_back", "threads_unread"),

@@ -16,6 +16,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
 
 from app.drains.answers import Answer
+from app.drains.spec import NONE_WRITES_AT_ITS_END
 from app.jobs.runtime import Runtime
 from app.main import create_app
 from app.settings import Settings
@@ -139,9 +140,9 @@ class Board:
 
 @contextlib.asynccontextmanager
 async def board(
-    folder: Path, *drains: Mapping[str, Any], database_url: str | None = None, **deployment: Any
+    folder: Path, *drains: Mapping[str, Any], database_url: str | None = None, attested: bool = True, **deployment: Any
 ) -> AsyncIterator[Board]:
-    """A Drainboard with one deployment that is reported."""
+    """A Drainboard with one deployment that is reported. ``attested``: somebody has confirmed what no reporter sees."""
     settings = Settings(
         home=folder,
         **({"database_url": database_url} if database_url else {}),
@@ -153,7 +154,16 @@ async def board(
         app.router.lifespan_context(app),
         httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://board") as client,
     ):
+        for drain in (drains or (DRAIN,)) if attested else ():
+            await confirm(client, str(drain["name"]))
         yield Board(app, client)
+
+
+async def confirm(client: httpx.AsyncClient, drain: str) -> None:
+    """Somebody confirms that no run is under way that writes at its end only."""
+    body = {"names": [NONE_WRITES_AT_ITS_END], "owner": "me"}
+    found = await client.post(f"/api/v1/drains/{drain}/attestations", json=body)
+    assert found.status_code in (201, 400), found.text
 
 
 class Recording(httpx.AsyncBaseTransport):

@@ -18,7 +18,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from app.clock import utc_now
-from tests.reporter.board import DRAIN, NAME, SECRET, Board, Killed, Recording, answer, board, graph_of, run
+from tests.reporter.board import DRAIN, NAME, SECRET, Board, Killed, Recording, answer, board, confirm, graph_of, run
 
 
 @pytest.fixture
@@ -40,6 +40,15 @@ async def test_a_drain_whose_threads_are_done_is_drained(tmp_path: Path) -> None
         await orders.report(["one", "two"], graph)
         said = await orders.drain()
     assert (said.verdict, said.reasons) == ("drained", ())
+
+
+async def test_what_writes_at_its_end_only_is_somebodys_to_rule_out(tmp_path: Path) -> None:
+    async with board(tmp_path, attested=False) as orders:
+        await run(graph_of(orders.saver), "one")
+        await orders.report(["one"])
+        assert await orders.codes() == {"attestation_missing"}
+        await confirm(orders.client, "drop-wait")
+        assert (await orders.drain()).verdict == "drained"
 
 
 async def test_a_thread_that_waits_blocks(orders: Board) -> None:

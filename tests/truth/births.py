@@ -10,7 +10,7 @@ from typing import Any
 from langgraph_sdk.client import LangGraphClient
 
 from tests.agent.situations import Bench
-from tests.truth.lives import Life
+from tests.truth.lives import SECRET, Life
 from tests.truth.world import World
 
 A_DAY = 86_400
@@ -66,6 +66,10 @@ class Maker:
         life = await self.ran(graph, shape, {"case": case, **state}, **options)
         life.keeps(state)
         return life.waits(*leaves) if leaves else life.is_settled()
+
+    def secret(self) -> dict[str, object]:
+        """What a state that is any dict may hold beside its note, of what a new `support` thread holds."""
+        return {name: value for name, value in self.state().items() if name == SECRET}
 
     def asking(self, graph: str = "support") -> str:
         """The name that the asking node has now."""
@@ -175,6 +179,16 @@ async def delayed_on_new(maker: Maker) -> Life:
     return life.is_settled()
 
 
+@birth("support")
+async def delayed_on_parked(maker: Maker) -> Life:
+    """Asks, and its answer is due tomorrow."""
+    life = await maker.support("delayed_on_parked", "ask", maker.asking())
+    command: Any = {"resume": "later"}
+    life.run = await maker.bench.start(life.thread_id, "support", input=None, command=command, after_seconds=A_DAY)
+    life.asks = life.is_delayed = True
+    return life
+
+
 async def _held(maker: Maker, durability: str) -> Life:
     life = maker.life(await maker.thread(), "support", f"running_{durability}")
     state = {"case": "hold", "note": "n", "gate": life.thread_id}
@@ -214,18 +228,32 @@ async def cancelled(maker: Maker) -> Life:
     return life.waits("hold")
 
 
-@birth("support")
-async def resume_rolled_back(maker: Maker) -> Life:
-    """The run that answered it was cancelled with rollback while the node that had asked still ran: an idle row that asks."""
-    life = maker.life(await maker.thread(), "support", "resume_rolled_back")
-    gate = {"case": "ask", "note": "n", "answer_gate": life.thread_id}
-    await maker.bench.run(life.thread_id, "support", input=gate)
+async def _rolled_back(maker: Maker, shape: str, gate: str) -> Life:
+    """Asks; the run that answered it was cancelled with rollback at a gate."""
+    life = maker.life(await maker.thread(), "support", shape)
+    await maker.bench.run(life.thread_id, "support", input={"case": "ask", "note": "n", gate: life.thread_id})
     run = await maker.bench.start(life.thread_id, "support", command={"resume": "yes"})
     await maker.bench.reached(life.thread_id)
     await maker.client.runs.cancel(life.thread_id, run, wait=True, action="rollback")
     maker.bench.open(life.thread_id)
     life.holds = None
+    return life
+
+
+@birth("support")
+async def resume_rolled_back(maker: Maker) -> Life:
+    """Rolled back while the node that had asked still ran: an idle row that asks."""
+    life = await _rolled_back(maker, "resume_rolled_back", "answer_gate")
     return life.waits(maker.asking(), asks=True)
+
+
+@birth("support")
+async def resume_rolled_back_later(maker: Maker) -> Life:
+    """Rolled back in the node behind: the result of the one that had asked stays, and what it scheduled is in no view."""
+    life = await _rolled_back(maker, "resume_rolled_back_later", "gate")
+    life.waits("hold", hidden=["hold"])
+    life.result_of = maker.asking()
+    return life
 
 
 @birth("support")
@@ -273,7 +301,6 @@ def _asks_at(graph: str, leaf: str, shape: str) -> None:
 _asks_at("nested", "desk/sub_wait", "inner")
 _asks_at("remembering", "desk/sub_wait", "inner_with_memory")
 _asks_at("deep", "office/desk/sub_wait", "two_deep")
-_asks_at("freeform", "wait", "freeform")
 
 
 @birth("nested")
@@ -330,16 +357,29 @@ async def fan_out(maker: Maker) -> Life:
     )
 
 
+async def _of_any_dict(maker: Maker, graph: str, shape: str, **more: Any) -> Life:
+    secret = maker.secret()
+    life = await maker.ran(graph, shape, {**secret, **more})
+    life.keeps(secret)
+    return life
+
+
+@birth("freeform")
+async def freeform(maker: Maker) -> Life:
+    """Asks; its state is any dict."""
+    return (await _of_any_dict(maker, "freeform", "freeform")).waits("wait", asks=True)
+
+
 @birth("functional")
 async def functional(maker: Maker) -> Life:
     """An entrypoint of the functional API asks."""
-    return (await maker.ran("functional", "functional", {"ask": True})).waits("functional", asks=True)
+    return (await _of_any_dict(maker, "functional", "functional", ask=True)).waits("functional", asks=True)
 
 
 @birth("functional")
 async def functional_finished(maker: Maker) -> Life:
     """An entrypoint of the functional API returned."""
-    return (await maker.ran("functional", "functional_finished")).is_settled()
+    return (await _of_any_dict(maker, "functional", "functional_finished")).is_settled()
 
 
 @birth("strict")
@@ -377,3 +417,20 @@ def _done(graph: str, node: str) -> None:
 
 for _graph, _node in LAST_NODE.items():
     _done(_graph, _node)
+
+COMES_TO: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("support", "await_approval"): (
+        "parked_by_interrupt",
+        "asks_twice",
+        "breakpoint_before",
+        "breakpoint_after",
+        "bulk",
+        "delayed_on_parked",
+        "resume_rolled_back",
+    ),
+    ("support", "hold"): ("running_sync", "cancelled", "put_back_by_update", "resume_rolled_back_later"),
+    ("support", "fail"): ("failed",),
+    ("support", "spin"): ("recursion_limit",),
+    ("beside", "a"): ("failed_beside",),
+}
+"""Shapes that wait at a node that few shapes of its graph wait at."""

@@ -74,7 +74,7 @@ def _wrote(maker: Maker, life: Life) -> None:
     """A run of `support` without a field may drop it from the state: no claim any more."""
     if life.graph in ("support", "dropped") and not all(maker.world.declares(name) for name in life.holds or ()):
         life.holds = None
-    life.run_deleted = life.finishing_run = False
+    life.run_deleted, life.finishing_run = False, None
 
 
 # -- answers ---------------------------------------------------------------------------------------------------------
@@ -111,8 +111,8 @@ async def answer(maker: Maker, life: Life) -> None:
         life.waits(*life.at, asks=True)
     else:
         life.was_done()
+        life.finishing_run = life.at[0] if life.graph == "support" else None
         life.is_settled()
-        life.finishing_run = life.graph == "support"
 
 
 @deed(
@@ -171,7 +171,7 @@ _GATED = ("running_sync", "running_async", "running_exit", "running_inside", "re
 
 def _can_continue(maker: Maker, life: Life) -> bool:
     simple = life.graph == "support" or life.at == ("desk",)
-    return simple and not life.run_deleted and _all_there(maker, life) and not life.twice
+    return simple and life.result_of is None and _all_there(maker, life) and not life.twice
 
 
 # -- other ways on ---------------------------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ async def migrate(maker: Maker, life: Life) -> None:
         new[NEW] = holds[OLD]
     await maker.client.threads.update_state(life.thread_id, new, as_node="notify")
     life.keeps(holds | new)
-    life.finishing_run = False
+    life.finishing_run = None
 
 
 @deed(
@@ -344,28 +344,37 @@ async def go_on_at_home(maker: Maker, life: Life) -> None:
     life.is_settled()
 
 
-@deed("another graph", lambda maker, life: life.graph == "support" and _is_at_home(maker, life) and not life.lost)
+@deed(
+    "another graph",
+    lambda maker, life: life.graph == "support" and _is_at_home(maker, life) and not (life.lost or life.is_copy),
+)
 async def new_input_under_another_graph(maker: Maker, life: Life) -> None:
     """A new input under `nested` takes the place of whatever was pending."""
     life.unsure |= {leaf for leaf in life.at if not maker.world.has("support", leaf)}
     await maker.bench.run(life.thread_id, "nested", input={"note": "other"})
     life.graph = life.row_graph = "nested"
     life.holds, life.twice = None, False
-    life.run_deleted = life.finishing_run = False
+    life.run_deleted, life.finishing_run = False, None
     life.unsure |= life.outdated
     life.waits(maker.world.named("nested", "desk/sub_wait") or "", asks=True)
 
 
-@deed("checkpoints", lambda maker, life: life.finishing_run and _is_at_home(maker, life) and not life.at)
+def _may_be_undone(maker: Maker, life: Life) -> bool:
+    answered = life.finishing_run
+    rests = answered is not None and _is_at_home(maker, life) and not life.at
+    return rests and maker.world.has("support", str(answered))
+
+
+@deed("checkpoints", _may_be_undone)
 async def delete_the_run_that_finished_it(maker: Maker, life: Life) -> None:
     """Checkpoints go, the result of the node that had asked stays: half a step, and the row does not move."""
     newest = (await maker.client.runs.list(life.thread_id, limit=1))[0]
     await maker.client.runs.delete(life.thread_id, newest["run_id"])
     life.waits("hold", hidden=["hold"], in_row=False)
-    life.finishing_run, life.run_deleted = False, True
+    life.result_of, life.finishing_run, life.run_deleted = life.finishing_run, None, True
 
 
-@deed("checkpoints", lambda maker, life: life.run_deleted and _is_at_home(maker, life) and _all_there(maker, life))
+@deed("checkpoints", lambda maker, life: life.result_of is not None and _is_at_home(maker, life))
 async def finish_again(maker: Maker, life: Life) -> None:
     """The next run applies the result that stayed, and goes on behind the node."""
     await maker.bench.run(life.thread_id, "support", input=None)
@@ -432,12 +441,13 @@ async def cancel_the_delayed_run(maker: Maker, life: Life) -> None:
 
 @deed(
     "whole threads",
-    lambda maker, life: _is_at_home(maker, life) and life.graph in CAN_BE_COPIED and not life.run_deleted,
+    lambda maker, life: _is_at_home(maker, life) and life.graph in CAN_BE_COPIED and life.result_of is None,
 )
 async def copy(maker: Maker, life: Life) -> Life:
     """The same again under another id: an idle row without values."""
     copied: Any = await maker.client.http.post(f"/threads/{life.thread_id}/copy", json=None)
     other = maker.life(str(copied["thread_id"]), life.graph, f"copy of {life.shape}")
+    other.is_copy = True
     other.unsure, other.outdated = set(life.unsure), set(life.outdated)
     other.holds = None if life.holds is None else dict(life.holds)
     other.stores = set(life.stores)

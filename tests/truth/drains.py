@@ -134,8 +134,8 @@ CANDIDATES: dict[str, list[dict[str, Any]]] = {
     "deferred": [{"nodes": ("t",)}, {"nodes": ("b",)}],
     "beside": [{"nodes": ("c",)}, {"nodes": ("a", "b")}],
     "fan_out": [{"nodes": ("review",)}, {"nodes": ("publish",)}],
-    "functional": [{"nodes": ("functional",)}],
-    "freeform": [{"nodes": ("wait",)}],
+    "functional": [{"nodes": ("functional",)}, {"fields": ("erase",)}],
+    "freeform": [{"nodes": ("wait",)}, {"fields": ("erase",)}],
     "strict": [{"nodes": ("await_amount",)}],
 }
 """What may be drained of each graph."""

@@ -52,6 +52,8 @@ class Ending:
             await self.observer.poll(full=False)
         self.session.world.restarts_later = False
         cleaned = [history for history in self.session.histories if dice.random() < 0.9]
+        if self.session.size.may_wipe and dice.random() < 0.5:
+            await self._wipe()
         left = [(history, life) for history in cleaned for life in list(history.lives)]
         await asyncio.gather(*(self._finish(history, life) for history, life in left))
         await self.observer.poll(full=True)
@@ -61,6 +63,17 @@ class Ending:
         await self.session.fresh_traffic()
         await self._soak()
         await self._last_look()
+
+    async def _wipe(self) -> None:
+        """Somebody deletes every thread that has not come to its end, at once."""
+        await asyncio.gather(
+            *(
+                self.session.do("delete", history, life)
+                for history, life in self.session.lives
+                if "delete" in possible(history.maker, life, ["delete"]) and (life.at or life.is_delayed)
+            )
+        )
+        await self.observer.poll(full=True)
 
     async def _finish(self, history: History, life: Life) -> None:
         for _ in range(MOST_DEEDS):

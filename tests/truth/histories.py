@@ -10,7 +10,7 @@ from typing import Any
 
 from langgraph_sdk.client import LangGraphClient
 
-from tests.truth.births import BIRTHS, Maker
+from tests.truth.births import BIRTHS, COMES_TO, Maker
 from tests.truth.drains import CANDIDATES, Watched
 from tests.truth.lives import COUNT, NEW, NOTES, OLD, SECRET, VERSION, Life
 from tests.truth.world import World
@@ -45,6 +45,7 @@ class Size:
     steps: int = 12
     at_once: int = 6
     may_kill: bool = True
+    may_wipe: bool = True
     deploy: Mapping[str, str] = field(default_factory=dict)
     first: tuple[tuple[str, Mapping[str, Any], str], ...] = ()
 
@@ -59,6 +60,15 @@ class History:
     graphs: tuple[str, ...]
     lives: list[Life] = field(default_factory=list)
     needed: set[str] = field(default_factory=set)
+
+    def suiting(self, graph: str) -> list[str]:
+        """Shapes that come to what a drain of this history removes from a graph."""
+        nodes = [node for watched in self.drains if watched.graph == graph for node in watched.nodes]
+        return [shape for node in nodes for shape in COMES_TO.get((graph, node), ())]
+
+    def is_about(self, life: Life) -> bool:
+        """Whether a drain of the history waits for what this thread holds now."""
+        return any(watched.needed_by([life]) for watched in self.drains)
 
     def note_needs(self) -> None:
         """Remember the drains whose target a thread needs now."""

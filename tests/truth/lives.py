@@ -21,7 +21,10 @@ class Life:
     `stores`: fields that some checkpoint of it has. `shows_in_row`: the row says that work is pending.
     `dealt_with`: leaves whose stranding a person has dealt with, and `set_aside` those of them that the deployed graph lacks: nobody
     waits for them. `is_known`: nothing was done with it since a complete poll saw it.
+    `result_of`: the node whose result is stored and not applied yet, if nothing else keeps what it scheduled.
     `hidden`: leaves that no view names. `touched`: the number of the last deed done with it. `run_deleted`: its row did not move with it.
+    `is_copy`: under a graph with a subgraph the server cannot read it (see CAN_BE_COPIED).
+    `finishing_run`: the node that its last run was the answer of.
     """
 
     thread_id: str
@@ -56,13 +59,15 @@ class Life:
     is_known: bool = False
     touched: int = 0
     run_deleted: bool = False
-    finishing_run: bool = False
+    finishing_run: str | None = None
+    result_of: str | None = None
+    is_copy: bool = False
     deeds: list[str] = field(default_factory=list)
 
     def waits(self, *leaves: str, asks: bool = False, hidden: Iterable[str] = (), in_row: bool = True) -> Life:
         """Say where it is now."""
         self.at, self.asks, self.hidden, self.shows_in_row = leaves, asks, set(hidden), in_row
-        self.seen_at, self.dealt_with, self.set_aside = set(), set(), set()
+        self.seen_at, self.dealt_with, self.set_aside, self.result_of = set(), set(), set(), None
         self.needed |= set(leaves)
         return self
 
@@ -97,8 +102,12 @@ class Life:
         self.was_deployed(has)
 
     def was_deployed(self, has: Callable[[str, str], bool]) -> None:
-        """Another revision is there: what it has waits again, whatever a person said."""
+        """Another revision is there: what it has waits again, whatever a person said. A result of a node that it lacks is not
+        applied until the node is back."""
         self.set_aside = {leaf for leaf in self.dealt_with if not has(self.graph, leaf)}
+        if self.result_of is not None and not has(self.graph, self.result_of):
+            self.set_aside |= set(self.at)
+            self.unsure |= set(self.at)
 
     def was_done(self) -> None:
         """What was thrown away came back with its node, and was done."""

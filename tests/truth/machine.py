@@ -87,7 +87,7 @@ class TruthMachine(RuleBasedStateMachine):
     @rule(chance=CHANCES, then=NEXT)
     def the_product_restarts(self, chance: int, then: str) -> None:
         """It ends and starts on its database."""
-        self.happens("restart", lambda _: self.now.restart(), chance, then)
+        self.happens("restart", lambda _: self.now.restart(), chance, "scan" if then == "meanwhile" else then)
 
     @rule(chance=CHANCES, full=st.booleans(), then=NEXT)
     def a_poll_finds_no_server(self, chance: int, full: bool, then: str) -> None:

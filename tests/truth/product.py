@@ -22,11 +22,13 @@ BASE = f"/api/v1/deployments/{NAME}"
 
 @dataclass
 class Product:
-    """One installation in this process. `open` starts it on the same database, as a restart does."""
+    """One installation in this process. `open` starts it on the same database, as a restart does. `stuck_after`: what has been busy
+    for longer is asked for its runs, whatever waits beside it."""
 
     folder: Path
     url: str
     drains: Sequence[dict[str, Any]] = ()
+    stuck_after: str = "15m"
     polls: int = 0
     _stack: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack)
     _http: httpx.AsyncClient | None = None
@@ -47,6 +49,7 @@ class Product:
                     "requests_per_minute": 600_000,
                     "metadata_keys": ["history"],
                     "page_size": 50,
+                    "stuck_after": self.stuck_after,
                 }
             ],
             drains=list(self.drains),

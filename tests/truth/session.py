@@ -42,7 +42,8 @@ class Session:
         (folder / "server").mkdir(parents=True)
         (folder / "product").mkdir()
         self.world = World(folder / "server")
-        self.product = Product(folder / "product", self.world.url)
+        stuck_after = random.Random(name).choice(("15m", "2s"))
+        self.product = Product(folder / "product", self.world.url, stuck_after=stuck_after)
         self.histories: list[History] = []
         self.drains_by_file = False
         self.said: list[str] = []
@@ -97,6 +98,9 @@ class Session:
             for history in self.histories
             for graph in dict.fromkeys(watched.graph for watched in history.drains)
         ]
+        for history in self.histories:
+            fitting = [(graph, shape) for graph in history.graphs for shape in history.suiting(graph)]
+            wanted += [self._birth_of(history, fitting, dice)] if fitting and dice.random() < 0.7 else []
         for history, (graph, _, shape) in zip(self.histories, self.size.first, strict=False):
             wanted += [self._be_born(history, graph, shape, dice) for _ in range(2)]
         await asyncio.gather(*wanted)
@@ -122,10 +126,17 @@ class Session:
         if not graphs:
             return None
         graph = dice.choice(graphs)
-        shapes = [shape for shape in BIRTHS[graph] if shape not in HELD or self._holding < MOST_HELD]
+        suiting = history.suiting(graph) if dice.random() < 0.4 else []
+        shapes = [shape for shape in suiting or BIRTHS[graph] if shape not in HELD or self._holding < MOST_HELD]
         shape = self._rarest(shapes, dice)
         self._holding += shape in HELD
         return self._be_born(history, graph, shape, dice)
+
+    def _birth_of(self, history: History, among: list[tuple[str, str]], dice: random.Random) -> Awaitable[None]:
+        """A thread that comes to what a drain removes: nobody removes what nobody uses."""
+        shape = self._rarest([shape for _, shape in among], dice)
+        self._holding += shape in HELD
+        return self._be_born(history, next(graph for graph, one in among if one == shape), shape, dice)
 
     def _rarest(self, names: Iterable[str], dice: random.Random) -> str:
         """What this session has chosen least often yet, so that it has something of everything."""
@@ -186,9 +197,14 @@ class Session:
         chosen: dict[str, tuple[str, History, Life, random.Random]] = {}
         for _ in range(dice.randint(1, self.size.at_once if kind != "deletions" else 2)):
             name = self._rarest(able, dice)
-            history, life = dice.choice(able[name])
+            history, life = self._one_of(able[name], dice)
             chosen.setdefault(life.thread_id, (name, history, life, random.Random(dice.random())))
         await asyncio.gather(*(self.do(*one) for one in chosen.values()))
+
+    def _one_of(self, among: list[tuple[History, Life]], dice: random.Random) -> tuple[History, Life]:
+        """Half of what is done is done with what a drain waits for."""
+        waited_for = [one for one in among if one[0].is_about(one[1])] if dice.random() < 0.5 else []
+        return dice.choice(waited_for or among)
 
     async def do(self, name: str, history: History, life: Life, dice: random.Random | None = None) -> None:
         """One deed with one thread."""

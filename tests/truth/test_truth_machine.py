@@ -22,6 +22,7 @@ SHORT = Size(
     threads=3,
     steps=6,
     may_kill=False,
+    may_wipe=False,
     first=(
         ("half_step", {"nodes": ("t",)}, "half_step_waiting"),
         ("join", {"nodes": ("t",)}, "join_waiting"),

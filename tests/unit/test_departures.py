@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.facts.departures import Circumstances, judge_departure
+from app.facts.departures import Circumstances, ended_at, judge_departure
 from app.facts.types import CheckpointFacts, Departure, Leaf
 
 T0 = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -63,6 +63,14 @@ def test_the_child_of_the_checkpoint_tells_how_a_leaf_left(
     history: tuple[CheckpointFacts, ...], departure: Departure
 ) -> None:
     assert judge_departure(LEAF, found(*history)) is departure
+
+
+def test_a_leaf_was_done_when_the_next_checkpoint_was_written_and_not_when_somebody_looked() -> None:
+    went_on = (checkpoint("E", "D", step=9), checkpoint("D", "C", step=3), DONE, BEFORE)
+    assert ended_at(LEAF, Departure.COMPLETED, went_on) == T0 + timedelta(minutes=3)
+    assert ended_at(LEAF, Departure.ABANDONED, went_on) is None
+    assert ended_at(LEAF, Departure.COMPLETED, (DONE, BEFORE)) is None, "nothing was written since"
+    assert ended_at(LEAF, Departure.COMPLETED, (checkpoint("Z", "Y", step=9),)) is None
 
 
 def test_a_history_that_cannot_be_read_explains_nothing() -> None:

@@ -188,15 +188,26 @@ def stay(
     thread: int = 1,
     node: str = NODE,
     came_minutes_ago: int | None = None,
+    *,
+    ended_minutes_ago: int | None = None,
 ) -> Stay:
     left = None if left_minutes_ago is None else NOW - left_minutes_ago * MINUTE
     came = None if came_minutes_ago is None else NOW - came_minutes_ago * MINUTE
-    return Stay(uuid_of(thread), node, left, departure if left else None, came)
+    ended = None if ended_minutes_ago is None else NOW - ended_minutes_ago * MINUTE
+    return Stay(uuid_of(thread), node, left, departure if left else None, came, ended)
 
 
 EXPLAINED: dict[str, tuple[TracedEntry, list[Stay], bool]] = {
     "it stayed, and left in order later": (entry(30), [stay(10)], True),
     "it left before": (entry(5), [stay(10)], False),
+    "it was done before anybody saw it leave": (entry(30), [stay(10, ended_minutes_ago=20)], True),
+    "it was done, and came again before anybody looked": (entry(15), [stay(10, ended_minutes_ago=20)], False),
+    "it came again, and stays": (entry(15), [stay(10, ended_minutes_ago=20), stay(None)], True),
+    "what it stayed below was done before the outer run": (
+        entry(15),
+        [stay(10, node=f"{NODE}/inner", ended_minutes_ago=20)],
+        True,
+    ),
     "another thread did": (entry(30, thread=2), [stay(10)], False),
     "nobody knows which thread": (entry(30, thread=None), [stay(10)], False),
     "no stay was seen": (entry(30), [], False),

@@ -83,6 +83,11 @@ _sends = build("sw", "^>s")
 _sends.add_conditional_edges("s", lambda _: [Send("w", {"passport_number": "x"})], ["w"])
 sends = _sends.compile()
 
+_anything = StateGraph(dict)
+_anything.add_node("s", lambda state: {**state, "ran": "s"})
+_anything.add_edge(START, "s")
+anything = _anything.compile()
+
 
 @entrypoint()
 def saves(_: dict[str, Any], *, previous: Any = None) -> entrypoint.final[dict[str, Any], dict[str, Any]]:

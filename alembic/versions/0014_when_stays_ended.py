@@ -1,0 +1,23 @@
+"""when a leaf that went on had gone on, by its checkpoints
+
+Revision ID: 0014
+Revises: 0013
+"""
+
+import sqlalchemy as sa
+
+from alembic import op
+
+revision = '0014'
+down_revision = '0013'
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.add_column('observation', sa.Column('ended_at', sa.DateTime(timezone=True), nullable=True))
+
+
+def downgrade() -> None:
+    with op.batch_alter_table('observation') as batch:
+        batch.drop_column('ended_at')
