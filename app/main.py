@@ -22,6 +22,7 @@ from app.api import index as api_index
 from app.api import preflight as api_preflight
 from app.api import routes as api
 from app.api import waiters as api_waiters
+from app.api import webhooks as api_webhooks
 from app.auth.access import Access
 from app.auth.callers import Callers
 from app.auth.sessions import session_options
@@ -35,11 +36,12 @@ from app.errors import DrainboardError, StoreError
 from app.inventory.db import head_revision
 from app.jobs.dashboard import Dashboard
 from app.jobs.runtime import Runtime, open_runtime
+from app.jobs.webhooks import Webhooks
 from app.logs import get_logger
 from app.places import STATIC
 from app.settings import Settings
 from app.version import VERSION
-from app.web import changes, preflights, sign_in
+from app.web import changes, preflights, settings_page, sign_in
 from app.web import routes as web
 from app.web.errors import error_page
 from app.web.render import SECURITY_HEADERS, Pages
@@ -53,9 +55,11 @@ ROUTERS = (
     api_index.router,
     api_preflight.router,
     api_waiters.router,
+    api_webhooks.router,
     facts_api.router,
     web.router,
     sign_in.router,
+    settings_page.router,
 )
 MAX_BODY = 8_000_000  # bytes; a batch of the thread index, the largest thing that is sent, has half of it
 
@@ -81,6 +85,7 @@ def create_app(
             app.state.register = runtime.register
             app.state.statements = runtime.statements
             app.state.tokens = Tokens(settings, runtime.store)
+            app.state.webhooks = Webhooks(settings, runtime.store)
             app.state.waiters = Waiters(runtime.store, runtime.drains)
             app.state.preflights = Preflights(settings, runtime.store)
             yield

@@ -20,8 +20,10 @@ from app.inventory.freshness import read_polls
 from app.inventory.store import Store
 from app.inventory.views import PollSummary
 from app.jobs.beside import OtherSources
+from app.jobs.delivering import Courier
 from app.jobs.poll import Poller
 from app.jobs.reporting import Reporting
+from app.jobs.schedule import Schedule
 from app.logs import get_logger
 from app.settings import DeploymentSettings, Settings
 from app.sources.agent_server.client import AgentServer
@@ -29,6 +31,7 @@ from app.sources.agent_server.reduce import Reading
 
 MAX_BACK_OFF = timedelta(minutes=5)
 START_WAIT = 5.0
+ANNOUNCE_EVERY = 30.0
 STOP_WAIT = timedelta(seconds=2)  # a poll that is cut in the middle of a write may hold the database's lock
 
 log = get_logger("runtime")
@@ -53,9 +56,11 @@ class Runtime:
     statements: Statements
     reporting: Reporting
     transport: Callable[[str], httpx.AsyncBaseTransport] | None = None
+    schedule: Schedule = field(default_factory=lambda: Schedule(is_here=False))
     _servers: dict[str, AgentServer] = field(default_factory=dict)
     _others: dict[str, OtherSources] = field(default_factory=dict)
     _running: dict[str, _Running] = field(default_factory=dict)
+    _couriers: list[Courier] = field(default_factory=list)
     _verifying: "dict[str, asyncio.Task[int]]" = field(default_factory=dict)
 
     def deployment(self, name: str) -> DeploymentSettings:
@@ -126,6 +131,28 @@ class Runtime:
             await asyncio.sleep(0.05)
             waited += 0.05
         return task.result()
+
+    def begin_schedule(self) -> None:
+        """Poll every deployment, and tell the receivers of webhooks, until ``close``."""
+        for deployment in self.settings.deployments:
+            self.schedule.add(deployment.name, self.keep_polling(deployment.name))
+        for webhook in self.settings.webhooks:
+            courier = Courier(webhook, self.store)
+            self._couriers.append(courier)
+            self.schedule.add(f"webhook {webhook.name}", courier.keep_delivering())
+        if self.settings.webhooks:
+            self.schedule.add("announcements", self._keep_announcing())
+
+    async def _keep_announcing(self) -> None:
+        """Tell what time alone has changed, until cancelled."""
+        while True:
+            await asyncio.sleep(ANNOUNCE_EVERY)
+            try:
+                await self.drains.announce(utc_now())
+            except DrainboardError as error:
+                log.warning("announcing.failed", code=error.code, message=error.message)
+            except Exception as error:  # noqa: BLE001 - as below
+                log.error("announcing.crashed", kind=type(error).__name__)
 
     async def keep_polling(self, name: str) -> None:
         """Poll a deployment on its interval until cancelled; failures wait longer, up to five minutes."""
@@ -218,6 +245,8 @@ class Runtime:
             await server.aclose()
         for others in self._others.values():
             await others.aclose()
+        for courier in self._couriers:
+            await courier.aclose()
         await self.store.database.close()
 
 
@@ -244,17 +273,17 @@ async def open_runtime(
     drains = Drains(settings, store)
     register = Register(settings, store, drains)
     statements = Statements(settings, store, drains)
-    runtime = Runtime(settings, store, drains, register, statements, Reporting(store, drains), transport)
+    runtime = Runtime(
+        settings, store, drains, register, statements, Reporting(store, drains), transport, schedule=Schedule(schedule)
+    )
     try:
         await database.upgrade()
         await register.take_up(utc_now())
-        names = [deployment.name for deployment in settings.deployments] if schedule else []
-        tasks = [asyncio.create_task(runtime.keep_polling(name), name=f"schedule {name}") for name in names]
+        if schedule:
+            runtime.begin_schedule()
         try:
             yield runtime
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await runtime.schedule.stop()
     finally:
         await runtime.close()

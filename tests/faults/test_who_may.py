@@ -33,7 +33,18 @@ PLACES = {
     "name": THEIRS,
     "thread_id": "10000000-0000-0000-0000-000000000001",
 }
-NUMBERS = ("poll", "deploy", "deploy_id", "waiver", "acknowledgement", "attestation", "said", "waiter", "number")
+NUMBERS = (
+    "poll",
+    "deploy",
+    "deploy_id",
+    "waiver",
+    "acknowledgement",
+    "attestation",
+    "said",
+    "waiter",
+    "number",
+    "delivery",
+)
 
 
 @dataclass
@@ -113,6 +124,8 @@ def _part(path: str, over: str, drain: str, found: re.Match[str]) -> str:
         return "1"
     if name == "name":
         return "token" if path.startswith("/settings") else drain if path.startswith("/drains") else over
+    if name == "webhook":
+        return "hook"
     return {"deployment": over, "drain": drain, "thread_id": PLACES["thread_id"]}[name]
 
 
