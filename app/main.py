@@ -30,11 +30,12 @@ from app.auth.tokens import Tokens
 from app.cli.connection import MARK
 from app.cli.main import run_with
 from app.clock import utc_now
+from app.drains.jsonable import to_jsonable
 from app.drains.preflights import Preflights
 from app.drains.waiters import Waiters
-from app.errors import DrainboardError, StoreError
-from app.inventory.db import head_revision
+from app.errors import DrainboardError
 from app.jobs.dashboard import Dashboard
+from app.jobs.health import Health, liveness, readiness
 from app.jobs.runtime import Runtime, open_runtime
 from app.jobs.webhooks import Webhooks
 from app.logs import get_logger
@@ -45,6 +46,8 @@ from app.web import changes, preflights, settings_page, sign_in
 from app.web import routes as web
 from app.web.errors import error_page
 from app.web.render import SECURITY_HEADERS, Pages
+from app.web.request_log import HEADER as REQUEST_ID
+from app.web.request_log import RequestLog
 
 # The pages that change something come before the others: a drain cannot be named "new" in an address.
 ROUTERS = (
@@ -113,6 +116,8 @@ def create_app(
         app.add_middleware(SessionMiddleware, **session_options(settings))
     app.add_middleware(_NoNul)
     app.add_middleware(_Mark)
+    app.state.http_metrics = metrics.HttpMetrics()
+    app.add_middleware(RequestLog, metrics=app.state.http_metrics, is_quiet=is_local)
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)
     _add_probes(app)
     _add_error_handlers(app)
@@ -174,22 +179,38 @@ class _NoNul:
 
 def _add_probes(app: FastAPI) -> None:
     @app.get("/healthz", include_in_schema=False)
-    async def healthz() -> JSONResponse:
-        return JSONResponse({"status": "ok"})
+    async def healthz(request: Request) -> JSONResponse:
+        return _probed(liveness(request.app.state.runtime))
 
     @app.get("/readyz", include_in_schema=False)
     async def readyz(request: Request) -> JSONResponse:
-        runtime: Runtime = request.app.state.runtime
-        if await runtime.store.database.revision() != head_revision():
-            raise StoreError("The database's schema is not the one of this version. Run `drainboard db upgrade`.")
-        return JSONResponse({"status": "ready"})
+        return _probed(await readiness(request.app.state.runtime))
 
     @app.get("/metrics", include_in_schema=False)
     async def metrics_(request: Request) -> Response:
-        dashboard: Dashboard = request.app.state.dashboard
-        dashboard = dashboard.seen_by(request.state.caller)
-        body = metrics.render(await dashboard.deployments(), await dashboard.drains())
+        snapshot = await _snapshot(request)
+        body = metrics.render(snapshot, request.app.state.http_metrics)
         return Response(body, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _probed(found: Health) -> JSONResponse:
+    return JSONResponse(to_jsonable(found), found.http_status, {"Cache-Control": "no-store"})
+
+
+async def _snapshot(request: Request) -> metrics.Snapshot:
+    state, caller = request.app.state, request.state.caller
+    runtime: Runtime = state.runtime
+    dashboard: Dashboard = state.dashboard.seen_by(caller)
+    deployments = await dashboard.deployments()
+    seen = {each.name for each in deployments}
+    return metrics.Snapshot(
+        now=utc_now(),
+        deployments=deployments,
+        drains=await dashboard.drains(),
+        webhooks=await state.webhooks.all(caller),
+        asked=[metrics.Asked(*found) for found in runtime.asked() if found[0] in seen],
+        schedule=runtime.schedule.counts,
+    )
 
 
 def _add_error_handlers(app: FastAPI) -> None:
@@ -222,13 +243,17 @@ def _add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def crash(request: Request, error: Exception) -> Response:
-        log.error("request.crashed", path=request.scope.get("route_path", "?"), kind=type(error).__name__)
+        request_id = getattr(request.state, "request_id", "none")
+        route = getattr(request.scope.get("route"), "path", "none")
+        log.error("request.crashed", request=request_id, route=route, kind=type(error).__name__)
         message = (
             "Something in Drainboard went wrong; its log has the kind. Nothing was changed."
             if _is_api(request)
             else None
         )
-        return _error(request, 500, "internal", message)
+        found = _error(request, 500, "internal", message)
+        found.headers[REQUEST_ID] = request_id
+        return found
 
 
 def _methods(request: Request) -> list[str]:

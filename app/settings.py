@@ -483,6 +483,7 @@ class Settings(BaseSettings):
     database_url: str = "sqlite+aiosqlite:///drainboard.db"
     key_file: Path = Path("drainboard.key")
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["text", "json"] = "text"
     deployments: tuple[DeploymentSettings, ...] = ()
     drains: tuple[DrainSettings, ...] = ()
     sign_in: SignInSettings = Field(default_factory=SignInSettings)
@@ -587,7 +588,7 @@ def check_deployment(drain: DrainSettings, deployment: DeploymentSettings) -> No
 class _ScalarEnv(PydanticBaseSettingsSource):
     """``DRAINBOARD_<KEY>`` for top-level scalars only."""
 
-    KEYS = ("database_url", "key_file", "log_level")
+    KEYS = ("database_url", "key_file", "log_level", "log_format")
 
     def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002
         """Part of pydantic-settings' interface."""

@@ -7,8 +7,8 @@ from fastapi import APIRouter, Depends, Query, Request
 
 from app.api.routes import DEFAULT_LIMIT, ERRORS, Limit, Who
 from app.auth.same_origin import require_same_origin
-from app.inventory.outbox import Delivery
-from app.jobs.webhooks import Webhooks, WebhookStatus
+from app.inventory.outbox import Delivery, WebhookStatus
+from app.jobs.webhooks import Webhooks
 
 router = APIRouter(prefix="/api/v1", responses=ERRORS, dependencies=[Depends(require_same_origin)])
 

@@ -67,6 +67,22 @@ class Delivery:
     ended_at: datetime | None
 
 
+@dataclass(frozen=True, slots=True)
+class WebhookStatus:
+    """One receiver. ``host``: of its address, of which the rest may be a secret. ``deployments``: those of which it is told, as far
+    as the caller may see them. ``waiting``, ``delivered`` and ``dead`` count its messages; ``oldest_waiting``: when the first of
+    those that wait was made."""
+
+    name: str
+    host: str
+    events: tuple[str, ...]
+    deployments: tuple[str, ...]
+    oldest_waiting: datetime | None
+    waiting: int
+    delivered: int
+    dead: int
+
+
 # -- what was told -------------------------------------------------------------------------------------------------
 
 
@@ -176,6 +192,16 @@ async def count_deliveries(
     )
     rows = await connection.execute(query.group_by(_row.c.webhook, _row.c.state))
     return {(row.webhook, row.state): row.n for row in rows}
+
+
+async def find_oldest_waiting(
+    connection: AsyncConnection, *, deployments: Sequence[str] | None
+) -> Mapping[str, datetime]:
+    """When the oldest message that waits was made, by webhook."""
+    query = select(_row.c.webhook, func.min(_row.c.created_at, type_=tables.UtcDateTime()).label("at"))
+    waits = and_(_row.c.state == "waiting", _over(deployments))
+    rows = await connection.execute(query.select_from(_joined()).where(waits).group_by(_row.c.webhook))
+    return {row.webhook: row.at for row in rows}
 
 
 def _due(webhook: str, now: datetime) -> ColumnElement[bool]:

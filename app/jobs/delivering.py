@@ -86,7 +86,7 @@ class Courier:
         log.info(
             f"webhook.{changes['state']}",
             webhook=self.webhook.name,
-            message=claimed.id,
+            job=claimed.id,
             kind=claimed.event,
             attempt=claimed.attempts,
             status=outcome.status,

@@ -95,6 +95,12 @@ class Runtime:
             )
         return self._servers[name]
 
+    def asked(self) -> list[tuple[str, int, int]]:
+        """What this process asked of each deployment's server: its name, requests, and answers that told it to slow down."""
+        names = [deployment.name for deployment in self.settings.deployments if not deployment.reported]
+        servers = [(name, self._servers.get(name)) for name in names]
+        return [(name, server.requests, server.throttled) if server else (name, 0, 0) for name, server in servers]
+
     async def poll(self, name: str, *, full: bool) -> PollSummary:
         """One round on a deployment, to its end."""
         deployment, server = self.deployment(name), await self.server(name)

@@ -18,9 +18,19 @@ class Schedule:
         self._tasks[name] = asyncio.create_task(work, name=f"schedule {name}")
 
     @property
+    def size(self) -> int:
+        """How many parts it has."""
+        return len(self._tasks)
+
+    @property
     def ended(self) -> tuple[str, ...]:
         """What should go on and does not."""
         return tuple(name for name, task in self._tasks.items() if task.done())
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many parts go on, and how many have ended."""
+        return {"alive": self.size - len(self.ended), "ended": len(self.ended)}
 
     async def stop(self) -> None:
         """End all of it."""

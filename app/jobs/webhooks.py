@@ -1,7 +1,6 @@
 """Webhooks as people see them: which there are, what became of what they were sent, a test, and sending again."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NoReturn
 from urllib.parse import urlsplit
 
@@ -12,26 +11,12 @@ from app.drains.events import TEST, test_body
 from app.drains.register import By
 from app.errors import Conflict, Forbidden, NotFound
 from app.inventory import outbox, register
-from app.inventory.outbox import STATES, Delivery, State
+from app.inventory.outbox import STATES, Delivery, State, WebhookStatus
 from app.inventory.store import Store
 from app.rights import Caller, Right
 from app.settings import Settings, WebhookSettings
 
 MAX_LIMIT = 500
-
-
-@dataclass(frozen=True, slots=True)
-class WebhookStatus:
-    """One receiver. ``host``: of its address, of which the rest may be a secret. ``deployments``: those of which it is told, as far
-    as the caller may see them. ``waiting``, ``delivered`` and ``dead`` count its messages."""
-
-    name: str
-    host: str
-    events: tuple[str, ...]
-    deployments: tuple[str, ...]
-    waiting: int
-    delivered: int
-    dead: int
 
 
 class Webhooks:
@@ -46,12 +31,14 @@ class Webhooks:
         seen = self._seen(caller)
         async with self._store.database.read() as connection:
             counts = await outbox.count_deliveries(connection, deployments=self._scope(caller))
+            oldest = await outbox.find_oldest_waiting(connection, deployments=self._scope(caller))
         found = []
         for webhook in self._settings.webhooks:
             over = tuple(name for name in seen if webhook.deployments is None or name in webhook.deployments)
             if over or caller.may_everywhere(Right.READ):
                 by_state = {state: counts.get((webhook.name, state), 0) for state in STATES}
-                found.append(WebhookStatus(webhook.name, _host(webhook), webhook.events, over, **by_state))
+                since = oldest.get(webhook.name)
+                found.append(WebhookStatus(webhook.name, _host(webhook), webhook.events, over, since, **by_state))
         return tuple(found)
 
     async def deliveries(

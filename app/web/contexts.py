@@ -14,7 +14,7 @@ from app.drains.preflight_answers import PreflightAnswer
 from app.drains.register import DrainDetail
 from app.inventory.evaluations import HeldAnswer
 from app.inventory.finding import Found, Hit
-from app.inventory.outbox import Delivery
+from app.inventory.outbox import Delivery, WebhookStatus
 from app.inventory.views import (
     Activity,
     Alarm,
@@ -31,7 +31,6 @@ from app.inventory.views import (
     Token,
     Waiter,
 )
-from app.jobs.webhooks import WebhookStatus
 from app.rights import Right
 from app.web import words
 from app.web.burndown_picture import BurnPicture
