@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import metrics
 from app.api import drains as drains_api
+from app.api import erasing as api_erasing
 from app.api import facts as facts_api
 from app.api import index as api_index
 from app.api import preflight as api_preflight
@@ -30,6 +31,7 @@ from app.auth.tokens import Tokens
 from app.cli.connection import MARK
 from app.cli.main import run_with
 from app.clock import utc_now
+from app.drains.erasing import Erasure
 from app.drains.jsonable import to_jsonable
 from app.drains.preflights import Preflights
 from app.drains.waiters import Waiters
@@ -59,6 +61,7 @@ ROUTERS = (
     api_preflight.router,
     api_waiters.router,
     api_webhooks.router,
+    api_erasing.router,
     facts_api.router,
     web.router,
     sign_in.router,
@@ -88,6 +91,7 @@ def create_app(
             app.state.register = runtime.register
             app.state.statements = runtime.statements
             app.state.tokens = Tokens(settings, runtime.store)
+            app.state.erasure = Erasure(runtime.store, runtime.drains)
             app.state.webhooks = Webhooks(settings, runtime.store)
             app.state.waiters = Waiters(runtime.store, runtime.drains)
             app.state.preflights = Preflights(settings, runtime.store)

@@ -1,4 +1,4 @@
-"""what receivers of webhooks were told, and what is to be sent to them
+"""what receivers of webhooks were told, what is to be sent to them, and when a thread was last erased
 
 Revision ID: 0015
 Revises: 0013
@@ -43,9 +43,12 @@ def upgrade() -> None:
     )
     op.create_index('ix_delivery_created_at', 'delivery', ['created_at', 'id'], unique=False)
     op.create_index('ix_delivery_webhook_state', 'delivery', ['webhook', 'state', 'next_at'], unique=False)
+    op.add_column('deployment', sa.Column('erased_poll_id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), nullable=True))
 
 
 def downgrade() -> None:
+    with op.batch_alter_table('deployment') as batch:
+        batch.drop_column('erased_poll_id')
     op.drop_index('ix_delivery_webhook_state', table_name='delivery')
     op.drop_index('ix_delivery_created_at', table_name='delivery')
     op.drop_table('delivery')

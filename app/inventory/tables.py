@@ -89,6 +89,9 @@ deployment = Table(
     Column("source", JSON(none_as_null=True)),  # which server was asked, and since when
     Column("sweep_mark", JSON(none_as_null=True)),  # how far a sweep got that is not at its end
     Column("verification", JSON(none_as_null=True)),  # how far the idle heads are verified, in the background
+    Column(
+        "erased_poll_id", BigId
+    ),  # the newest poll when a thread was last erased: what was swept until then proves nothing
     Column("pace", JSON(none_as_null=True)),  # how fast the server may be asked now, where that is less than its budget
 )
 

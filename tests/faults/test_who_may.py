@@ -380,3 +380,11 @@ def test_a_route_of_tomorrow_is_closed() -> None:
         need = needed(method, "/something/new")
         assert need is not None
         assert need.rights
+
+
+async def test_only_an_administrator_erases(place: Enter) -> None:
+    path = f"/api/v1/deployments/{MINE}/threads/{PLACES['thread_id']}"
+    async with place() as it:
+        await it.app.state.runtime.poll(MINE, full=True)
+        for who, expected in (("viewer", 403), ("operator", 403), ("reporter of mine", 403), ("admin", 404)):
+            assert (await it.ask(who, "DELETE", path)).status_code == expected, who
