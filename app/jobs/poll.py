@@ -85,7 +85,8 @@ class Poller:
             )
             row = await reads.find_deployment(connection, self.settings.name)
             wanted = row is None or row.sweep_wanted_at is not None or row.watermark is None
-            wanted = wanted or (swept is not None and swept.id <= (row.erased_poll_id or 0))
+            if row is not None and swept is not None and swept.id <= (row.erased_poll_id or 0):
+                wanted = True  # since then a thread was erased, which a scan would not see
             must = full or is_other or swept is None or wanted
             kind: Literal["sweep", "scan"] = "sweep" if must else "scan"
             mark = mark_of(row.sweep_mark) if row is not None else None
