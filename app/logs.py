@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from contextlib import AbstractContextManager
 
 import stamina.instrumentation
 import structlog
@@ -32,6 +33,12 @@ def configure(level: str = "info", *, as_json: bool = False) -> None:
     for name in _QUIET:
         logging.getLogger(name).addHandler(logging.NullHandler())
         logging.getLogger(name).propagate = False
+
+
+def job(name: str) -> AbstractContextManager[None]:
+    """While it lasts every line names the job that it is about; also those of tasks that it begins."""
+    found: AbstractContextManager[None] = structlog.contextvars.bound_contextvars(job=name)
+    return found
 
 
 def get_logger(area: str) -> structlog.typing.FilteringBoundLogger:

@@ -17,11 +17,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import metrics
 from app.api import drains as drains_api
+from app.api import erasing as api_erasing
 from app.api import facts as facts_api
 from app.api import index as api_index
 from app.api import preflight as api_preflight
 from app.api import routes as api
 from app.api import waiters as api_waiters
+from app.api import webhooks as api_webhooks
 from app.auth.access import Access
 from app.auth.callers import Callers
 from app.auth.sessions import session_options
@@ -29,21 +31,25 @@ from app.auth.tokens import Tokens
 from app.cli.connection import MARK
 from app.cli.main import run_with
 from app.clock import utc_now
+from app.drains.erasing import Erasure
+from app.drains.jsonable import to_jsonable
 from app.drains.preflights import Preflights
 from app.drains.waiters import Waiters
-from app.errors import DrainboardError, StoreError
-from app.inventory.db import head_revision
+from app.errors import DrainboardError
 from app.jobs.dashboard import Dashboard
+from app.jobs.health import Health, liveness, readiness
 from app.jobs.runtime import Runtime, open_runtime
-from app.jobs.who_works import find_work
+from app.jobs.webhooks import Webhooks
 from app.logs import get_logger
 from app.places import STATIC
 from app.settings import Settings
 from app.version import VERSION
-from app.web import changes, preflights, sign_in
+from app.web import changes, preflights, settings_page, sign_in
 from app.web import routes as web
 from app.web.errors import error_page
 from app.web.render import SECURITY_HEADERS, Pages
+from app.web.request_log import HEADER as REQUEST_ID
+from app.web.request_log import RequestLog
 
 # The pages that change something come before the others: a drain cannot be named "new" in an address.
 ROUTERS = (
@@ -54,9 +60,12 @@ ROUTERS = (
     api_index.router,
     api_preflight.router,
     api_waiters.router,
+    api_webhooks.router,
+    api_erasing.router,
     facts_api.router,
     web.router,
     sign_in.router,
+    settings_page.router,
 )
 MAX_BODY = 8_000_000  # bytes; a batch of the thread index, the largest thing that is sent, has half of it
 
@@ -82,6 +91,8 @@ def create_app(
             app.state.register = runtime.register
             app.state.statements = runtime.statements
             app.state.tokens = Tokens(settings, runtime.store)
+            app.state.erasure = Erasure(runtime.store, runtime.drains)
+            app.state.webhooks = Webhooks(settings, runtime.store)
             app.state.waiters = Waiters(runtime.store, runtime.drains)
             app.state.preflights = Preflights(settings, runtime.store)
             yield
@@ -109,6 +120,8 @@ def create_app(
         app.add_middleware(SessionMiddleware, **session_options(settings))
     app.add_middleware(_NoNul)
     app.add_middleware(_Mark)
+    app.state.http_metrics = metrics.HttpMetrics()
+    app.add_middleware(RequestLog, metrics=app.state.http_metrics, is_quiet=is_local)
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)
     _add_probes(app)
     _add_error_handlers(app)
@@ -170,25 +183,39 @@ class _NoNul:
 
 def _add_probes(app: FastAPI) -> None:
     @app.get("/healthz", include_in_schema=False)
-    async def healthz() -> JSONResponse:
-        return JSONResponse({"status": "ok"})
+    async def healthz(request: Request) -> JSONResponse:
+        return _probed(liveness(request.app.state.runtime))
 
     @app.get("/readyz", include_in_schema=False)
     async def readyz(request: Request) -> JSONResponse:
-        runtime: Runtime = request.app.state.runtime
-        if await runtime.store.database.revision() != head_revision():
-            raise StoreError("The database's schema is not the one of this version. Run `drainboard db upgrade`.")
-        work = await find_work(runtime.store, runtime.settings, utc_now())
-        told = {"by": work.by, "workers": len(work.alive), "sentence": work.sentence}
-        return JSONResponse({"status": "ready", "work": told})  # ready to answer, and to say that nobody polls
+        return _probed(await readiness(request.app.state.runtime))
 
     @app.get("/metrics", include_in_schema=False)
     async def metrics_(request: Request) -> Response:
-        dashboard: Dashboard = request.app.state.dashboard
-        dashboard = dashboard.seen_by(request.state.caller)
-        work = await dashboard.work()
-        body = metrics.render(await dashboard.deployments(), await dashboard.drains(), workers=len(work.alive))
+        snapshot = await _snapshot(request)
+        body = metrics.render(snapshot, request.app.state.http_metrics)
         return Response(body, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _probed(found: Health) -> JSONResponse:
+    return JSONResponse(to_jsonable(found), found.http_status, {"Cache-Control": "no-store"})
+
+
+async def _snapshot(request: Request) -> metrics.Snapshot:
+    state, caller = request.app.state, request.state.caller
+    runtime: Runtime = state.runtime
+    dashboard: Dashboard = state.dashboard.seen_by(caller)
+    deployments = await dashboard.deployments()
+    seen = {each.name for each in deployments}
+    return metrics.Snapshot(
+        now=utc_now(),
+        deployments=deployments,
+        drains=await dashboard.drains(),
+        webhooks=await state.webhooks.all(caller),
+        asked=[metrics.Asked(*found) for found in runtime.asked() if found[0] in seen],
+        schedule=runtime.schedule.counts,
+        workers=len((await dashboard.work()).alive),
+    )
 
 
 def _add_error_handlers(app: FastAPI) -> None:
@@ -221,13 +248,17 @@ def _add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def crash(request: Request, error: Exception) -> Response:
-        log.error("request.crashed", path=request.scope.get("route_path", "?"), kind=type(error).__name__)
+        request_id = getattr(request.state, "request_id", "none")
+        route = getattr(request.scope.get("route"), "path", "none")
+        log.error("request.crashed", request=request_id, route=route, kind=type(error).__name__)
         message = (
             "Something in Drainboard went wrong; its log has the kind. Nothing was changed."
             if _is_api(request)
             else None
         )
-        return _error(request, 500, "internal", message)
+        found = _error(request, 500, "internal", message)
+        found.headers[REQUEST_ID] = request_id
+        return found
 
 
 def _methods(request: Request) -> list[str]:

@@ -3,6 +3,7 @@
 Secrets come by name, from the environment or a file; they are never in here, in the database or in a log.
 """
 
+import base64
 import contextlib
 import os
 import re
@@ -39,6 +40,7 @@ from app.errors import SettingsError
 from app.rights import Role
 
 LONGEST = timedelta(days=36500)
+LONGEST_ANSWER = timedelta(seconds=30)  # of a webhook's receiver
 MAX_TARGETS = 200  # of one kind; each is a condition in the question for a drain's threads
 DEFAULT_FILE = "drainboard.toml"
 WANTS_POSTGRESQL = "needs PostgreSQL: set database_url to postgresql+psycopg://…, which all processes share"
@@ -429,6 +431,51 @@ class SignInSettings(_Strict):
         return found
 
 
+WebhookEvent = Literal["drained", "withdrawn", "regressed", "stranded", "lost", "evidence_stale"]
+
+
+class WebhookSettings(_Strict):
+    """An address that is told of transitions, signed as Standard Webhooks say. ``events`` and ``deployments``: those alone."""
+
+    name: Name
+    url: Url
+    secret_env: str | None = None
+    secret_file: Path | None = None
+    events: tuple[WebhookEvent, ...] = Field(default=get_args(WebhookEvent), min_length=1)
+    deployments: tuple[Name, ...] | None = Field(default=None, min_length=1)
+    timeout: Interval = timedelta(seconds=10)
+
+    @model_validator(mode="after")
+    def _is_signed(self) -> Self:
+        if (self.secret_env is None) == (self.secret_file is None):
+            raise ValueError("a webhook takes its secret from secret_env or from secret_file: give one of them")
+        if self.timeout > LONGEST_ANSWER:
+            raise ValueError(f"a webhook's receiver has at most {duration_text(LONGEST_ANSWER)} to answer")
+        return self
+
+    def wants(self, event: str, deployment: str) -> bool:
+        """Whether it is to be told of an event in a deployment."""
+        return event in self.events and (self.deployments is None or deployment in self.deployments)
+
+    def secret(self) -> str:
+        """The secret, looked up by name now. Raises ``SettingsError``."""
+        place = self.secret_env or str(self.secret_file)
+        try:
+            found = os.environ.get(place, "") if self.secret_env else Path(place).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError):
+            found = ""
+        try:
+            is_secret = found.startswith("whsec_") and len(base64.b64decode(found[6:] + "==", validate=True)) >= 24
+        except ValueError:
+            is_secret = False
+        if not is_secret:
+            raise SettingsError(
+                f"The webhook {self.name} takes its secret from {place}, where there is none: `whsec_` and at least 24 bytes in "
+                "base64. Set it there; what waits is then sent."
+            )
+        return found
+
+
 class Settings(BaseSettings):
     """All settings. ``home`` is the folder of the settings file ``file``; relative paths start there. ``work``: whether ``serve``
     polls, or leaves that to ``drainboard worker``."""
@@ -441,9 +488,11 @@ class Settings(BaseSettings):
     key_file: Path = Path("drainboard.key")
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     work: Literal["here", "workers"] = "here"
+    log_format: Literal["text", "json"] = "text"
     deployments: tuple[DeploymentSettings, ...] = ()
     drains: tuple[DrainSettings, ...] = ()
     sign_in: SignInSettings = Field(default_factory=SignInSettings)
+    webhooks: tuple[WebhookSettings, ...] = Field(default=(), max_length=50)
     home: Path = Path()
     file: Path | None = None
 
@@ -474,6 +523,10 @@ class Settings(BaseSettings):
             if (deployment := by_name.get(drain.deployment)) is None:
                 raise ValueError(f"the drain {drain.name} names the deployment {drain.deployment}, which is not there")
             check_deployment(drain, deployment)
+        _unique("webhook", [webhook.name for webhook in self.webhooks])
+        for webhook in self.webhooks:
+            if unknown := next((name for name in webhook.deployments or () if name not in by_name), None):
+                raise ValueError(f"the webhook {webhook.name} names the deployment {unknown}, which is not there")
         return self
 
     def _resolve_key_files(self) -> None:
@@ -482,10 +535,17 @@ class Settings(BaseSettings):
             file = deployment.api_key_file
             if file is not None and not file.is_absolute():
                 object.__setattr__(deployment, "api_key_file", self.home / file)
+        for webhook in self.webhooks:
+            if webhook.secret_file is not None and not webhook.secret_file.is_absolute():
+                object.__setattr__(webhook, "secret_file", self.home / webhook.secret_file)
 
     def deployment(self, name: str) -> DeploymentSettings | None:
         """The settings of a deployment, or None."""
         return next((deployment for deployment in self.deployments if deployment.name == name), None)
+
+    def webhook(self, name: str) -> WebhookSettings | None:
+        """The settings of a webhook, or None."""
+        return next((webhook for webhook in self.webhooks if webhook.name == name), None)
 
     @property
     def is_on_postgresql(self) -> bool:
@@ -540,7 +600,7 @@ def check_deployment(drain: DrainSettings, deployment: DeploymentSettings) -> No
 class _ScalarEnv(PydanticBaseSettingsSource):
     """``DRAINBOARD_<KEY>`` for top-level scalars only."""
 
-    KEYS = ("database_url", "key_file", "log_level", "work")
+    KEYS = ("database_url", "key_file", "log_level", "log_format", "work")
 
     def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002
         """Part of pydantic-settings' interface."""

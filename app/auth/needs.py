@@ -50,6 +50,8 @@ def _rights(method: str, parts: Sequence[str]) -> frozenset[Right]:
         return frozenset(
             {Right.READ}
         )  # who may ask the gate may be seen to wait at it; to cancel a wait is an operator's
+    if what == "threads" and method == "DELETE":
+        return frozenset({Right.ADMIN})  # what is erased does not come back by itself
     if method in _ASKS or what in _ASKED_BY_POST:
         # What reports is told which threads there are to report.
         return frozenset({Right.READ, Right.FACTS}) if what == "index" else frozenset({Right.READ})

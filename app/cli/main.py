@@ -418,6 +418,30 @@ def threads_show(deployment: str, thread: str, server: Server = None, json: Json
     _evidence(deployment, thread, live=False, form="json" if json else "markdown", server=server, json=json)
 
 
+@threads.command("erase")
+def threads_erase(
+    thread: str,
+    deployment: Annotated[str, typer.Option("--deployment", help="Where the thread is.")],
+    server: Server = None,
+    json: Json = False,
+) -> None:
+    """Forget one thread, everywhere here. If the server still has it, it comes back with the next sweep."""
+
+    async def work(api: Api) -> int:
+        found = await api.delete("deployments", deployment, "threads", thread)
+        if json:
+            output.as_json(found)
+        else:
+            rows = ", ".join(f"{name} {count}" for name, count in found["rows"].items())
+            output.out.print(output.plain(f"Erased; the audit calls it {found['pseudonym']}. Rows: {rows}."))
+            output.out.print(
+                f"Nothing in {deployment} is drained before its next sweep: `drainboard poll {deployment} --full`."
+            )
+        return 0
+
+    _finish(work, server, json)
+
+
 @app.command()
 def evidence(
     deployment: str,

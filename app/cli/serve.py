@@ -34,7 +34,7 @@ def serve_forever(
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(_listen(host, port))
         settings = stack.enter_context(_settings(url, demo))
-        logs.configure(settings.log_level)
+        logs.configure(settings.log_level, as_json=settings.log_format == "json")
         app = make_app(settings, schedule=True, open_notice=True)
         asyncio.run(_check_start(make_app, settings))
         config = uvicorn.Config(

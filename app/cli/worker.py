@@ -38,7 +38,12 @@ async def _work(settings: Settings, name: str, *, concurrency: int, json: bool) 
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, worker.stop)
         _announce(settings, name, concurrency=concurrency, json=json)
-        await worker.run()
+        if settings.work == "workers":  # else `serve` tells them
+            runtime.begin_telling()
+        try:
+            await worker.run()
+        finally:
+            await runtime.schedule.stop()
 
 
 def _log_kind(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

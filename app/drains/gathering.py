@@ -78,6 +78,7 @@ async def gather_evidence(connection: AsyncConnection, look: Look, *, max_age: t
         traces=traces,
         index=await gather_index(connection, look),
         other_server_at=_other_server_at(look, stored),
+        erased_poll=(stored.erased_poll_id if stored is not None else None) or 0,
     )
 
 

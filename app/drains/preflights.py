@@ -112,8 +112,9 @@ class Preflights:
             for alarm in alarms
             if alarm.code in WITHHOLD and (alarm.code not in codes or codes[alarm.code] < alarm.last_seen_at)
         ]
+        is_failing = source.status == "failed"
         return [
-            *freshness(polls, is_failing=source.status == "failed", now=now),
+            *freshness(polls, is_failing=is_failing, erased_poll=row.erased_poll_id or 0, now=now),
             *(PreflightReason(alarm.code, alarm.sentence, alarm.count) for alarm in standing),
         ]
 

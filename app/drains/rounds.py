@@ -18,7 +18,7 @@ from app.drains.jsonable import to_jsonable
 from app.drains.judging import judge
 from app.drains.looking import Look, soak_of
 from app.drains.verdicts import SoakState, advance, after_a_hit, decide
-from app.inventory import reads, subjects, tables, writes
+from app.inventory import erasing, reads, subjects, tables, writes
 
 STORE_AT_LEAST_EVERY = timedelta(hours=1)
 NEEDS = "node_needs"  # in a stored answer: how many threads needed a node target
@@ -138,6 +138,8 @@ async def _was_drained(connection: AsyncConnection, look: Look, round_: Round, l
     thread that moved since, which may have entered before it went."""
     if last is None or last.verdict != Verdict.DRAINED.value or round_.watermark is None:
         return False
+    if (last.poll_id or 0) <= await erasing.find_erased_poll(connection, look.deployment_id):
+        return False  # that answer may have counted on what people said of a thread that is forgotten now
     seen = await reads.find_complete_before(connection, look.deployment_id, round_.poll_id)
     if seen is None or look.now - seen.started_at > look.spec.policy.max_age:
         return False

@@ -144,6 +144,8 @@ _UNKNOWN = {
     "sweep_incomplete": "The last sweep did not see everything. Its reasons are on the deployment's page.",
     "sweep_incomplete:server": "Another server, key or set of keys to read is asked for than before, and everything was not looked "
     "at since. What is known is of before.",
+    "sweep_incomplete:erased": "A thread was erased here, and everything was not looked at since: the server may still have it. The next "
+    "sweep tells.",
     "sweep_stale": "The last complete sweep is older than the {sweep_max_age} that the drain asks for.",
     "scan_stale": "The last look is older than the {max_age} that is asked for. Is the poller running?",
     "threads_unread": "{n} could not be read, or not under a graph that has the target. The next sweep tries again.",

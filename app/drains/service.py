@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, false
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.drains.announcing import Announcer
 from app.drains.answers import Actor, Answer, BlockingThread, MustActFor, Verdict
 from app.drains.burndown import BurnDown
 from app.drains.dispositions import THREAD_REASONS, Disposition, Standing
@@ -39,6 +40,7 @@ class Drains:
     def __init__(self, settings: Settings, store: Store) -> None:
         self._settings = settings
         self._store = store
+        self.announcer = Announcer(settings, store.hash_key)
         self._shared: Shared[Answer] = Shared()
 
     # -- answering -----------------------------------------------------------------------------------------------
@@ -200,7 +202,29 @@ class Drains:
         await self.settle_acknowledgements(connection, deployment_id, over, now=now)
         # Locked, else what a poll remembers of criteria that somebody changes meanwhile would count for the new ones.
         for row in await self._open_drains(connection, deployment_id, lock=True):
-            await end_round(connection, await self._look(connection, row, now), round_)
+            answer = await end_round(connection, await self._look(connection, row, now), round_)
+            await self.announcer.drain(connection, row, answer, now)
+
+    async def announce(self, now: datetime) -> None:
+        """Tell receivers of webhooks what time alone has changed: a poller that is dead ends no poll."""
+        async with self._store.database.read() as connection:
+            rows = [row for row in await reads.list_drains(connection) if row.closed_at is None and self._is_known(row)]
+        for row in rows:
+            if self.announcer.listens(row.spec["deployment"]):
+                await self._announce(row.name, now)
+
+    async def _announce(self, name: str, now: datetime) -> None:
+        answer = await self.answer(name, now=now)
+        async with self._store.database.read() as connection:
+            row = await self._row(connection, name)
+            if not await self.announcer.is_news(connection, row, answer):
+                return
+        async with self._store.database.write() as connection:
+            row = await register.lock_drain(connection, name)
+            if row is not None and row.closed_at is None:
+                look = await self._look(connection, row, now)
+                answer = decide(await gather_evidence(connection, look), now)
+                await self.announcer.drain(connection, row, answer, now)
 
     async def needs(self, deployment_id: int, now: datetime) -> list[GreenNeed]:
         """What is still to be read, for every open drain."""

@@ -50,6 +50,7 @@ class Evidence:
     shows not to have entered. ``unread_elsewhere``: idle threads that last ran under another graph, whose head, which may
     be this graph's, was not read yet. ``unsettled``: threads whose acknowledgement has run out since the last poll.
     ``other_server_at``: when another server, or key, began to be asked than before (in the future: it was not yet).
+    ``erased_poll``: the newest poll when a thread was last erased, which a sweep must follow; 0: none was.
     ``attested``: the attestations that somebody has ticked. ``said``: waivers and acknowledgements that count now.
     """
 
@@ -85,6 +86,7 @@ class Evidence:
     traces: TraceEvidence | None = None
     index: IndexEvidence | None = None
     other_server_at: datetime | None = None
+    erased_poll: int = 0
 
     @property
     def effective_max_age(self) -> timedelta:
@@ -311,6 +313,8 @@ def _freshness(evidence: Evidence, now: datetime) -> Iterator[tuple[str, int | N
         yield "sweep_incomplete", None
     elif evidence.other_server_at is not None and evidence.complete_sweep.started_at < evidence.other_server_at:
         yield "sweep_incomplete:server", None
+    elif evidence.complete_sweep.id <= evidence.erased_poll:
+        yield "sweep_incomplete:erased", None
     if now - evidence.complete_sweep.started_at > evidence.spec.policy.sweep_max_age:
         yield "sweep_stale", None
     if evidence.complete_scan is None or now - evidence.complete_scan.started_at > evidence.effective_max_age:

@@ -13,7 +13,15 @@ from app.facts.types import Agreement, FieldFact, Kind, Presence, Reading, Shape
 _IDENTIFIER = re.compile(r"^[A-Za-z_][A-Za-z0-9_.]{0,79}\Z")
 _REPRESENTATION = re.compile(r"^([A-Za-z_][A-Za-z0-9_]{0,79})\(")
 _HASHED = "#"
+PSEUDONYM = "th_"
 MAX_VERSION = 9999
+
+
+def pseudonym(key: bytes, deployment: str, thread_id: str) -> str:
+    """What a thread is called outside: ``th_`` and 24 hex digits, the same each time, from which nobody without the key comes back
+    to the id."""
+    digest = hmac.digest(key, f"thread\x1f{deployment}\x1f{thread_id}".encode(errors="surrogatepass"), "sha256")
+    return f"{PSEUDONYM}{digest.hex()[:24]}"
 
 
 class Names:

@@ -95,6 +95,12 @@ class Database:
         except (DBAPIError, OSError, sqlite3.Error) as error:
             raise _store_error(error) from None
 
+    async def settle_file(self) -> None:
+        """Write what was committed into a SQLite file itself, so that its log holds nothing that was deleted. Somebody who reads
+        at this moment delays that to a later time."""
+        if self.is_sqlite:
+            await asyncio.to_thread(_checkpoint, make_url(self.url).database)
+
     async def revision(self) -> str | None:
         """The schema's revision, None for an empty database."""
         async with self.read() as connection:
@@ -107,6 +113,11 @@ def _try_sqlite(path: str | None) -> None:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("SELECT count(*) FROM sqlite_master")
         connection.rollback()
+
+
+def _checkpoint(path: str | None) -> None:
+    with contextlib.closing(sqlite3.connect(path or ":memory:", timeout=5)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 @functools.cache  # the migrations are read and run to find it
@@ -139,7 +150,13 @@ def _engine(url: str, *, is_sqlite: bool) -> AsyncEngine:
     def _configure(connection: Any, _record: object) -> None:
         connection.isolation_level = None  # we begin transactions ourselves
         cursor = connection.cursor()
-        for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", "busy_timeout=30000"):
+        for pragma in (
+            "journal_mode=WAL",
+            "synchronous=NORMAL",
+            "foreign_keys=ON",
+            "busy_timeout=30000",
+            "secure_delete=ON",
+        ):
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
 

@@ -20,6 +20,7 @@ from sqlalchemy import (
     SmallInteger,
     String,
     Table,
+    Text,
     UniqueConstraint,
 )
 from sqlalchemy.types import TypeDecorator
@@ -88,6 +89,9 @@ deployment = Table(
     Column("source", JSON(none_as_null=True)),  # which server was asked, and since when
     Column("sweep_mark", JSON(none_as_null=True)),  # how far a sweep got that is not at its end
     Column("verification", JSON(none_as_null=True)),  # how far the idle heads are verified, in the background
+    Column(
+        "erased_poll_id", BigId
+    ),  # the newest poll when a thread was last erased: what was swept until then proves nothing
     Column("pace", JSON(none_as_null=True)),  # how fast the server may be asked now, where that is less than its budget
 )
 
@@ -623,4 +627,36 @@ worker = Table(
     Column("seen_at", UtcDateTime, nullable=False),
     Column("ended_at", UtcDateTime),  # null also where it was killed: then seen_at stands still
     Index("ix_worker_seen_at", "seen_at"),
+)
+
+# -- who is told -----------------------------------------------------------------------------------------------------
+
+drain_told = Table(  # what receivers of webhooks were last told of a drain
+    "drain_told",
+    metadata,
+    Column("drain_id", Integer, ForeignKey("drain.id", ondelete="CASCADE"), primary_key=True),
+    Column("is_drained", Boolean, nullable=False),
+    Column("is_regressed", Boolean, nullable=False),
+    Column("is_stale", Boolean, nullable=False),
+    Column("told_at", UtcDateTime, nullable=False),
+)
+
+delivery = Table(  # the outbox: written by the transaction that makes a transition
+    "delivery",
+    metadata,
+    Column("id", String(40), primary_key=True),  # the receiver's ``webhook-id``, the same at every attempt
+    Column("deployment_id", Integer, ForeignKey("deployment.id", ondelete="CASCADE")),  # null: a test
+    Column("webhook", String(100), nullable=False),
+    Column("event", String(20), nullable=False),
+    Column("subject", String(100), nullable=False),  # the drain, or the deployment
+    Column("body", Text, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("state", String(10), nullable=False),  # waiting, delivered, dead
+    Column("attempts", Integer, nullable=False, default=0),
+    Column("next_at", UtcDateTime, nullable=False),  # of one that is being sent: when another may try
+    Column("status", Integer),  # what the receiver answered last
+    Column("problem", String(20)),  # why the last attempt failed
+    Column("ended_at", UtcDateTime),
+    Index("ix_delivery_webhook_state", "webhook", "state", "next_at"),
+    Index("ix_delivery_created_at", "created_at", "id"),
 )

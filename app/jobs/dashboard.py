@@ -226,6 +226,11 @@ class Dashboard:
                 connection, scope, filters, cursor=cursor, limit=limit, sort=sort, now=utc_now()
             )
 
+    def thread_id(self, name: str, raw: str) -> tuple[DeploymentSettings, str]:
+        """A deployment's settings, and a thread's id as it is kept there. Raises ``NotFound`` and ``BadRequest``."""
+        settings = self._runtime.deployment(name)
+        return settings, _checked_id(settings, raw)
+
     async def evidence(self, name: str, thread_id: str, live: bool) -> Evidence:
         """The evidence report of one thread; ``live`` reads the server now. An unknown thread is ``found=False``."""
         settings, now = self._runtime.deployment(name), utc_now()

@@ -24,6 +24,7 @@ from app.jobs.polling.resuming import mark_of
 from app.jobs.polling.verifying import verify_some
 from app.jobs.polling.walking import scan, sweep
 from app.jobs.polling.work import Poll, Work, log
+from app.logs import job
 from app.settings import DeploymentSettings
 from app.sources.agent_server.client import AgentServer
 
@@ -51,12 +52,13 @@ class Poller:
         """One round. The first one, and one after a deploy or a new drain, is a sweep whatever was asked for."""
         async with self._lock.held() as deployment_id:
             work = await self._begin(deployment_id, full=full)
-            log.info("poll.started", deployment=self.settings.name, poll=work.poll.id, kind=work.poll.kind)
-            before = self._server.requests
-            failure = await _guarded(work)
-            if self._beside is not None:
-                await self._beside(deployment_id)
-            return await finish(work, failure, requests=self._server.requests - before)
+            with job(f"poll-{work.poll.id}"):
+                log.info("poll.started", deployment=self.settings.name, poll=work.poll.id, kind=work.poll.kind)
+                before = self._server.requests
+                failure = await _guarded(work)
+                if self._beside is not None:
+                    await self._beside(deployment_id)
+                return await finish(work, failure, requests=self._server.requests - before)
 
     async def verify(self) -> int:
         """Read a handful of idle heads between two polls; how many. Before the first complete sweep there are none to read."""
@@ -83,6 +85,8 @@ class Poller:
             )
             row = await reads.find_deployment(connection, self.settings.name)
             wanted = row is None or row.sweep_wanted_at is not None or row.watermark is None
+            if row is not None and swept is not None and swept.id <= (row.erased_poll_id or 0):
+                wanted = True  # since then a thread was erased, which a scan would not see
             must = full or is_other or swept is None or wanted
             kind: Literal["sweep", "scan"] = "sweep" if must else "scan"
             mark = mark_of(row.sweep_mark) if row is not None else None

@@ -45,6 +45,7 @@ async def end_pass(
         await reporters.drop_unlisted(connection, row.id, found)
         await writes.sweep_done(connection, row.id, started_at=found.began_at)
         await writes.update_deployment(connection, row.id, watermark=found.watermark)
+    await drains.announcer.alarms(connection, row.id, deployment, alarms, now)
     await writes.keep_alarms(connection, row.id, alarms, clear=clear, now=now)
     await writes.update_poll(
         connection,

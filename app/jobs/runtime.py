@@ -21,8 +21,10 @@ from app.inventory.store import Store
 from app.inventory.views import PollSummary
 from app.jobs.asking import ask_workers
 from app.jobs.beside import OtherSources
+from app.jobs.delivering import Courier
 from app.jobs.poll import Poller
 from app.jobs.reporting import Reporting
+from app.jobs.schedule import Schedule
 from app.logs import get_logger
 from app.settings import DeploymentSettings, Settings
 from app.sources.agent_server.client import AgentServer
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 START_WAIT = 5.0
+ANNOUNCE_EVERY = 30.0
 STOP_WAIT = timedelta(seconds=2)  # a poll that is cut in the middle of a write may hold the database's lock
 
 log = get_logger("runtime")
@@ -59,9 +62,11 @@ class Runtime:
     reporting: Reporting
     transport: Callable[[str], httpx.AsyncBaseTransport] | None = None
     queue: "Queue | None" = None
+    schedule: Schedule = field(default_factory=lambda: Schedule(is_here=False))
     _servers: dict[str, AgentServer] = field(default_factory=dict)
     _others: dict[str, OtherSources] = field(default_factory=dict)
     _running: dict[str, _Running] = field(default_factory=dict)
+    _couriers: list[Courier] = field(default_factory=list)
     _verifying: "dict[str, asyncio.Task[int]]" = field(default_factory=dict)
 
     def deployment(self, name: str) -> DeploymentSettings:
@@ -91,6 +96,12 @@ class Runtime:
                 transport=self.transport(name) if self.transport else None,
             )
         return self._servers[name]
+
+    def asked(self) -> list[tuple[str, int, int]]:
+        """What this process asked of each deployment's server: its name, requests, and answers that told it to slow down."""
+        names = [deployment.name for deployment in self.settings.deployments if not deployment.reported]
+        servers = [(name, self._servers.get(name)) for name in names]
+        return [(name, server.requests, server.throttled) if server else (name, 0, 0) for name, server in servers]
 
     async def poll(self, name: str, *, full: bool) -> PollSummary:
         """One round on a deployment, to its end."""
@@ -136,6 +147,33 @@ class Runtime:
         running = self._running.get(name)
         if running is not None and not running.task.done():
             await asyncio.wait([running.task])
+
+    def begin_polling(self) -> None:
+        """Poll every deployment until ``close``."""
+        from app.jobs.inprocess import keep_polling
+
+        for deployment in self.settings.deployments:
+            self.schedule.add(deployment.name, keep_polling(self, deployment.name))
+
+    def begin_telling(self) -> None:
+        """Tell the receivers of webhooks until ``close``. Several processes may do so: each message is one's at a time."""
+        for webhook in self.settings.webhooks:
+            courier = Courier(webhook, self.store)
+            self._couriers.append(courier)
+            self.schedule.add(f"webhook {webhook.name}", courier.keep_delivering())
+        if self.settings.webhooks:
+            self.schedule.add("announcements", self._keep_announcing())
+
+    async def _keep_announcing(self) -> None:
+        """Tell what time alone has changed, until cancelled."""
+        while True:
+            await asyncio.sleep(ANNOUNCE_EVERY)
+            try:
+                await self.drains.announce(utc_now())
+            except DrainboardError as error:
+                log.warning("announcing.failed", code=error.code, message=error.message)
+            except Exception as error:  # noqa: BLE001 - the next time comes all the same
+                log.error("announcing.crashed", kind=type(error).__name__)
 
     def is_polled(self, name: str) -> bool:
         """Whether a poll of the deployment runs here."""
@@ -186,6 +224,8 @@ class Runtime:
             await server.aclose()
         for others in self._others.values():
             await others.aclose()
+        for courier in self._couriers:
+            await courier.aclose()
         await self.store.database.close()
 
 
@@ -228,7 +268,9 @@ async def open_runtime(
     drains = Drains(settings, store)
     register = Register(settings, store, drains)
     statements = Statements(settings, store, drains)
-    runtime = Runtime(settings, store, drains, register, statements, Reporting(store, drains), transport)
+    here = Schedule(is_here=schedule and settings.work == "here")
+    reporting = Reporting(store, drains)
+    runtime = Runtime(settings, store, drains, register, statements, reporting, transport, schedule=here)
     try:
         await database.upgrade()
         await register.take_up(utc_now())
@@ -246,13 +288,9 @@ async def _scheduled(runtime: Runtime) -> AsyncIterator[None]:
         async with open_queue(runtime.settings) as runtime.queue:
             yield
         return
-    from app.jobs.inprocess import keep_polling
-
-    names = [deployment.name for deployment in runtime.settings.deployments]
-    tasks = [asyncio.create_task(keep_polling(runtime, name), name=f"schedule {name}") for name in names]
+    runtime.begin_polling()
+    runtime.begin_telling()
     try:
         yield
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await runtime.schedule.stop()

@@ -14,6 +14,7 @@ from app.drains.preflight_answers import PreflightAnswer
 from app.drains.register import DrainDetail
 from app.inventory.evaluations import HeldAnswer
 from app.inventory.finding import Found, Hit
+from app.inventory.outbox import Delivery, WebhookStatus
 from app.inventory.views import (
     Activity,
     Alarm,
@@ -329,7 +330,8 @@ class SignInPage:
 
 @dataclass(frozen=True, slots=True)
 class SettingsPage:
-    """API tokens. ``made``: the name of one that was made this moment, and what is to be sent, which is shown once."""
+    """API tokens and webhooks. ``made``: the name of a token that was made this moment, and what is to be sent, which is shown
+    once. ``dead``: messages that were given up; ``deliveries``: the newest of the others."""
 
     template: ClassVar[str] = "settings.html"
     mode: str
@@ -339,6 +341,9 @@ class SettingsPage:
     rights: tuple[Right, ...]
     deployments: tuple[str, ...]
     work: Work
+    webhooks: tuple[WebhookStatus, ...] = ()
+    dead: tuple[Delivery, ...] = ()
+    deliveries: tuple[Delivery, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

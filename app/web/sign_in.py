@@ -1,4 +1,4 @@
-"""The pages of who may: signing in and out, and the API tokens."""
+"""The pages of signing in and out."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from app.auth.callers import Callers, by_of, person_with
+from app.auth.callers import Callers, person_with
 from app.auth.same_origin import require_same_origin
 from app.auth.tokens import Tokens, digest_of
-from app.clock import utc_now
-from app.errors import BadRequest, Conflict, DrainboardError, NotFound, TooMany, Unauthenticated
-from app.rights import Right
-from app.settings import SignInSettings, parse_duration
-from app.web.contexts import SettingsPage, SignInPage
-from app.web.forms import GENERAL, Form, read_form
+from app.errors import DrainboardError, NotFound, TooMany, Unauthenticated
+from app.settings import SignInSettings
+from app.web.contexts import SignInPage
+from app.web.forms import Form, read_form
 from app.web.render import Pages
 
 if TYPE_CHECKING:  # Authlib is loaded where a provider is configured
@@ -126,57 +124,6 @@ def _local(place: str) -> str:
 
 def _page(request: Request, place: str, *, wrong: str | None = None, status: int = 200) -> Response:
     page = SignInPage(mode=_settings(request).mode, next=place, wrong=wrong)
-    return _pages(request).respond(request, page, status=status)
-
-
-# -- tokens --------------------------------------------------------------------------------------------------------
-
-
-@router.get("/settings")
-async def settings_page(request: Request, tokens: Api) -> HTMLResponse:
-    return await _settings_page(request, tokens, Form({"expires": (DEFAULT_EXPIRY,), "rights": ("read",)}))
-
-
-@router.post("/settings/tokens")
-async def create_token(request: Request, tokens: Api, form: Sent) -> HTMLResponse:
-    try:
-        expires = form.one("expires").strip()
-        secret, made = await tokens.create(
-            form.one("name"),
-            form.lines("rights"),
-            deployments=form.lines("deployments") or None,
-            expires_in=parse_duration(expires) if expires else None,
-            by=by_of(request, "browser", utc_now()),
-        )
-    except (BadRequest, Conflict) as error:
-        place = "name" if error.code == "token_exists" else GENERAL
-        return await _settings_page(request, tokens, form.with_wrong({place: error.message}), status=error.status)
-    except ValueError as error:
-        wrong = {"expires": f"{str(error).capitalize()}."}
-        return await _settings_page(request, tokens, form.with_wrong(wrong), status=422)
-    blank = Form({"expires": (DEFAULT_EXPIRY,), "rights": ("read",)})
-    return await _settings_page(request, tokens, blank, made=(made.name, secret), status=201)
-
-
-@router.post("/settings/tokens/{name:path}/revoke")
-async def revoke_token(request: Request, name: str, tokens: Api) -> RedirectResponse:
-    await tokens.revoke(name, by_of(request, "browser", utc_now()))
-    return RedirectResponse("/settings", 303)
-
-
-async def _settings_page(
-    request: Request, tokens: Tokens, form: Form, *, made: tuple[str, str] | None = None, status: int = 200
-) -> HTMLResponse:
-    settings = request.app.state.runtime.settings
-    page = SettingsPage(
-        mode=settings.sign_in.mode,
-        tokens=await tokens.all(),
-        form=form,
-        made=made,
-        rights=tuple(Right),
-        deployments=tuple(each.name for each in settings.deployments),
-        work=await request.app.state.dashboard.work(),
-    )
     return _pages(request).respond(request, page, status=status)
 
 

@@ -113,6 +113,15 @@ ACTIONS = {
     "wait.cancelled": "ended a wait on",
 }
 
+DELIVERY_PROBLEMS = {
+    "timeout": "did not answer in time",
+    "unreachable": "could not be reached",
+    "refused": "refused it",
+    "redirected": "sent us elsewhere, where we do not go",
+    "gone": "wants no more messages",
+    "no_secret": "has no secret where the settings say",
+}
+
 RIGHTS = {
     "read": "see pages and ask the API",
     "operate": "change drains, waive, acknowledge, poll",

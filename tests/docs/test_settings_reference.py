@@ -12,6 +12,7 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "settings.md"
 MODELS: list[type[BaseModel]] = [
     settings.Settings,
     settings.SignInSettings,
+    settings.WebhookSettings,
     settings.DeploymentSettings,
     settings.LangSmithSettings,
     settings.ThreadIndexSettings,

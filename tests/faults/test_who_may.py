@@ -33,7 +33,18 @@ PLACES = {
     "name": THEIRS,
     "thread_id": "10000000-0000-0000-0000-000000000001",
 }
-NUMBERS = ("poll", "deploy", "deploy_id", "waiver", "acknowledgement", "attestation", "said", "waiter", "number")
+NUMBERS = (
+    "poll",
+    "deploy",
+    "deploy_id",
+    "waiver",
+    "acknowledgement",
+    "attestation",
+    "said",
+    "waiter",
+    "number",
+    "delivery",
+)
 
 
 @dataclass
@@ -113,6 +124,8 @@ def _part(path: str, over: str, drain: str, found: re.Match[str]) -> str:
         return "1"
     if name == "name":
         return "token" if path.startswith("/settings") else drain if path.startswith("/drains") else over
+    if name == "webhook":
+        return "hook"
     return {"deployment": over, "drain": drain, "thread_id": PLACES["thread_id"]}[name]
 
 
@@ -367,3 +380,11 @@ def test_a_route_of_tomorrow_is_closed() -> None:
         need = needed(method, "/something/new")
         assert need is not None
         assert need.rights
+
+
+async def test_only_an_administrator_erases(place: Enter) -> None:
+    path = f"/api/v1/deployments/{MINE}/threads/{PLACES['thread_id']}"
+    async with place() as it:
+        await it.app.state.runtime.poll(MINE, full=True)
+        for who, expected in (("viewer", 403), ("operator", 403), ("reporter of mine", 403), ("admin", 404)):
+            assert (await it.ask(who, "DELETE", path)).status_code == expected, who

@@ -133,6 +133,7 @@ async def _raise_alarms(connection: AsyncConnection, work: Work, now: datetime) 
     if not poll.reasons:
         clear = [condition.value for condition in ALARM_CONDITIONS]
         clear += SWEEP_ALARMS if poll.kind == "sweep" else ()
+    await work.drains.announcer.alarms(connection, poll.deployment_id, work.settings.name, found, now)
     await writes.keep_alarms(connection, poll.deployment_id, found, clear=list(clear), now=now)
 
 

@@ -42,11 +42,13 @@ class Mark:
         """Where the list goes on."""
         return Place(self.cursor, self.seen)
 
-    def is_usable(self, asked: str | None, sweep_wanted_at: datetime | None, now: datetime) -> bool:
+    def is_usable(self, asked: str | None, row: Any, now: datetime) -> bool:
         """Whether a sweep may go on from here: not when it is old, was made of another server or with other settings, or
-        something has asked for a whole one since."""
-        if asked is None or asked != self.asked:
+        something has asked for a whole one since, or a thread was erased, which may stand before this place. ``row``: of the
+        deployment."""
+        if asked is None or asked != self.asked or self.poll_id <= (row.erased_poll_id or 0):
             return False
+        sweep_wanted_at = row.sweep_wanted_at
         return now - self.began_at < WITHIN and (sweep_wanted_at is None or sweep_wanted_at <= self.began_at)
 
 
@@ -67,7 +69,7 @@ async def resume(work: Work) -> Mark | None:
         if (
             row is None
             or mark is None
-            or not mark.is_usable(asked_of(work.settings, work.store.hash_key), row.sweep_wanted_at, utc_now())
+            or not mark.is_usable(asked_of(work.settings, work.store.hash_key), row, utc_now())
         ):
             await _forget(connection, work)
             return None

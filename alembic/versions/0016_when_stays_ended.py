@@ -8,8 +8,8 @@ import sqlalchemy as sa
 
 from alembic import op
 
-revision = '0014'
-down_revision = '0013'
+revision = '0016'
+down_revision = '0015'
 branch_labels = None
 depends_on = None
 
