@@ -572,9 +572,14 @@ class Settings(BaseSettings):
         path = Path(self.database_url.removeprefix(prefix))
         return prefix + str(path if path.is_absolute() else (self.home / path).absolute())
 
+    @property
+    def resolved_key_file(self) -> Path:
+        """The key file, from the settings' folder when it is relative."""
+        return self.key_file if self.key_file.is_absolute() else self.home / self.key_file
+
     def hash_key(self) -> bytes:
         """The key for keyed hashes; made on first use, shared by web and workers."""
-        path = self.key_file if self.key_file.is_absolute() else self.home / self.key_file
+        path = self.resolved_key_file
         try:
             if not path.exists():
                 path.parent.mkdir(parents=True, exist_ok=True)
