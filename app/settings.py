@@ -159,11 +159,17 @@ class LangSmithSettings(_Strict):
     """Where this deployment's traces are. ``retention``: how long the backend keeps them, where that is known."""
 
     project: str = Field(min_length=1, max_length=200)
+    """The tracing project's name."""
     endpoint: Url | None = None
+    """The address of a self-hosted backend; else LangSmith's own."""
     web_url: Url | None = None
+    """The address of its pages, for links to traces; else it follows `endpoint`."""
     api_key_env: str | None = None
+    """The *name* of an environment variable with the key."""
     sampling_rate: float = Field(default=1.0, strict=True, gt=0, le=1)
+    """The share of traces that is kept; below 1 an entry may leave none, so drains are `traces_sampled`."""
     retention: Duration | None = None
+    """How long the backend keeps traces, where that is known; shorter than a drain's window is `traces_window_short`."""
 
     def api_key(self) -> str | None:
         """The key, looked up by name now. Raises ``SettingsError`` when the name leads nowhere."""
@@ -185,9 +191,13 @@ class ThreadIndexSettings(_Strict):
     """
 
     url_env: str | None = None
+    """The *name* of an environment variable with the database's address, as SQLAlchemy writes it."""
     query: str | None = None
+    """Gives `thread_id`, and if it can `graph_id`, `created_at`, `closed_at`, `state_version`, `state`."""
     timeout: Interval = timedelta(minutes=5)
+    """How long the query may take."""
     expires_after: Duration = timedelta(days=90)
+    """An id that nobody ever saw, that the server does not know and that is older than this has expired."""
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
@@ -211,25 +221,45 @@ class DeploymentSettings(_Strict):
     """One Agent Server and the sources that belong to it; or, ``reported``, a graph without one, whose application tells."""
 
     name: Name
+    """How it is called in addresses and commands."""
     environment: str | None = None
+    """A label, like `production`."""
     reported: bool = Field(default=False, strict=True)
+    """There is no Agent Server: a [reporter](../how-to/without-an-agent-server.md) beside the application tells of the threads."""
     url: Url | None = Field(default=None, validate_default=True)
+    """The Agent Server's address, without a path. Required, unless `reported`."""
     api_key_env: str | None = None
+    """The *name* of an environment variable with the key."""
     api_key_file: Path | None = None
+    """A file with the key."""
     poll_interval: Interval = timedelta(seconds=30)
+    """How often it is looked for what moved."""
     sweep_interval: Interval = timedelta(hours=1)
+    """How often everything is looked at."""
     requests_per_minute: Budget = 1200
+    """At most so many requests."""
     concurrency: int = Field(default=16, strict=True, ge=1, le=256)
+    """At most so many requests at once."""
     page_size: int = Field(default=200, strict=True, ge=1, le=1000)
+    """Threads in one answer of the server."""
     verify_idle_per_sweep: int = Field(default=1000, strict=True, ge=0)
+    """Idle heads that a sweep reads for drains that nothing blocks."""
     erase_requests_per_minute: Budget | None = None
+    """How many threads' storage may be read for erasures; else `verify_idle_per_sweep` in each poll."""
     stuck_after: Duration = timedelta(minutes=15)
+    """A run without a new checkpoint for so long is stuck."""
     state_version_key: str = "state_version"
+    """The field that is read as the state's version."""
     version_keys: tuple[str, ...] = ()
+    """More fields that are read as versions."""
     metadata_keys: tuple[str, ...] = ()
+    """Thread metadata that may be kept, and that a drain may select by."""
     canary_threads: tuple[str, ...] = ()
+    """Ids of threads that every sweep must list; one that is not makes drains `unknown`."""
     langsmith: LangSmithSettings | None = None
+    """`[deployments.langsmith]`, below: where the traces are."""
     thread_index: ThreadIndexSettings | None = None
+    """`[deployments.thread_index]`, below: the application's own list of threads."""
 
     @field_validator("url")
     @classmethod
@@ -283,7 +313,9 @@ class RenameSettings(_Strict):
     """A field that becomes another."""
 
     old: str = Field(min_length=1)
+    """The field that goes."""
     new: str = Field(min_length=1)
+    """The field that comes."""
 
     @model_validator(mode="after")
     def _is_a_rename(self) -> Self:
@@ -296,14 +328,18 @@ class RetentionSettings(_Strict):
     """Settled threads that idle this long do not count."""
 
     idle_for: Duration
+    """Settled threads whose state last changed longer ago do not count, except for an erasure."""
     reason: str = Field(min_length=1)
+    """Why, for whoever reads the verdict."""
 
 
 class PopulationSettings(_Strict):
     """Which threads a drain is about, beside its graph."""
 
     metadata: dict[str, str] = Field(default_factory=dict)
+    """Only threads with these values of allow-listed metadata keys."""
     created_before: Moment | None = None
+    """Only threads created before."""
 
 
 Source = Literal["threads", "traces", "index"]
@@ -316,39 +352,67 @@ class PolicySettings(_Strict):
     """What a drain asks of its evidence."""
 
     max_age: Duration = timedelta(minutes=15)
+    """How old the last look may be."""
     sweep_max_age: Duration = timedelta(hours=24)
+    """How old the last complete sweep may be."""
     trace_window: Duration = timedelta(hours=72)
+    """How far back traces must be quiet."""
     soak_sweeps: int = Field(default=2, strict=True, ge=1, le=1000)
+    """Over how many complete sweeps nothing may block."""
     soak_hold: Duration = timedelta(hours=1)
+    """For how long nothing may block."""
     require: tuple[Source, ...] | None = None
+    """Sources that must have been read; else every configured one."""
     retention: RetentionSettings | None = None
+    """`[drains.policy.retention]`, below."""
     missing_version: Literal["old", "unaffected"] = "old"
+    """What a thread without a version is."""
     neither: Literal["clear", "block"] = "clear"
+    """What a thread with neither side of a rename means."""
     accept: tuple[Limit, ...] = ()
+    """Limits that a person accepts."""
     attestations: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = ()
+    """What a person must confirm, for each version of the criteria. Of a `reported` deployment always also: `no run is under way with
+    durability="exit"`."""
 
 
 class DrainSettings(_Strict):
     """One tracked removal, as the settings file writes it."""
 
     name: DrainName
+    """How it is called in addresses and commands; not `new`."""
     deployment: Name
+    """The name of a deployment."""
     graph: str = Field(min_length=1, max_length=255)
+    """The graph's id, as `langgraph.json` has it."""
     owner: Annotated[Annotated[str, Field(max_length=100)] | None, BeforeValidator(_blank_is_absent)] = None
+    """Who is asked."""
     phase: Literal["additive", "observing", "removing", "closed"] = "observing"
+    """`additive`: old and new exist on purpose, so never drained; `closed`: nobody asks any more. [Phases](drains.md#phases)."""
     remove_nodes: tuple[NonEmpty, ...] = Field(default=(), max_length=MAX_TARGETS)
+    """Paths of nodes: `await_approval`, `refund/confirm_refund`."""
     rename_fields: tuple[RenameSettings, ...] = Field(default=(), max_length=MAX_TARGETS)
+    """`[{ old = "customer_name", new = "display_name" }]`"""
     require_kinds: dict[str, Literal["boolean", "integer", "number", "text", "list", "object"]] = Field(
         default_factory=dict, max_length=MAX_TARGETS
     )
+    """`{ retry_count = "integer" }`: what a field must be; an integer is a `number` too, null is not."""
     remove_fields: tuple[NonEmpty, ...] = Field(default=(), max_length=MAX_TARGETS)
+    """Fields that the schema will lose; they matter where work is pending."""
     erase_fields: tuple[NonEmpty, ...] = Field(default=(), max_length=MAX_TARGETS)
+    """Fields that must be stored nowhere, history included."""
     minimum_versions: dict[str, VersionNumber] = Field(default_factory=dict)
+    """`{ flow_version = 3 }`, by version key."""
     minimum_state_version: VersionNumber | None = None
+    """The same for the deployment's `state_version_key`."""
     newest_versions: dict[str, VersionNumber] = Field(default_factory=dict)
+    """`{ state_version = 2 }`: a higher version than this blocks."""
     intake_closed_at: Moment | None = None
+    """Threads created later must not enter; else when the drain began to observe."""
     population: PopulationSettings = Field(default_factory=PopulationSettings)
+    """`[drains.population]`, below; else all threads of the graph."""
     policy: PolicySettings = Field(default_factory=PolicySettings)
+    """`[drains.policy]`, below: what the drain asks of its evidence."""
 
     @model_validator(mode="after")
     def _has_a_target(self) -> Self:
@@ -387,9 +451,13 @@ class GrantSettings(_Strict):
     """A role for people whose claim has a value: over the deployments or environments that are named, over all without."""
 
     value: str = Field(min_length=1, max_length=200)
+    """A value of the claim."""
     role: Role
+    """What who has it may do."""
     deployments: tuple[Name, ...] | None = None
+    """In these deployments only."""
     environments: tuple[NonEmpty, ...] | None = None
+    """In deployments with these labels only."""
 
 
 class SignInSettings(_Strict):
@@ -398,15 +466,25 @@ class SignInSettings(_Strict):
     the values viewer, operator and admin are these roles)."""
 
     mode: Literal["open", "token", "oidc"] = "open"
+    """`open`: everybody who reaches the address; `token`: who has an API token; `oidc`: whom a provider of OpenID Connect knows."""
     issuer: Url | None = None
+    """The provider's address."""
     client_id: str | None = None
+    """What the provider calls this Drainboard."""
     client_secret_env: str | None = None
+    """The *name* of an environment variable with the client secret."""
     roles_claim: NonEmpty = "roles"
+    """The claim that tells the roles."""
     scopes: NonEmpty = "openid profile email"
+    """What is asked for at the provider."""
     grants: tuple[GrantSettings, ...] = ()
+    """What the claim's values are good for, below; without any: the values `viewer`, `operator` and `admin` are these roles."""
     session: Interval = timedelta(hours=12)
+    """How long a sign-in lasts."""
     secure_cookies: bool = Field(default=True, strict=True)
+    """`false` only to try it out without TLS."""
     public_url: Url | None = None
+    """Where people come back to, behind a proxy; else the request's own address."""
 
     @property
     def all_grants(self) -> tuple[GrantSettings, ...]:
@@ -438,12 +516,19 @@ class WebhookSettings(_Strict):
     """An address that is told of transitions, signed as Standard Webhooks say. ``events`` and ``deployments``: those alone."""
 
     name: Name
+    """How it is called."""
     url: Url
+    """Where it is."""
     secret_env: str | None = None
+    """The *name* of an environment variable with the secret `whsec_…`. This or `secret_file` is required."""
     secret_file: Path | None = None
+    """A file with the secret."""
     events: tuple[WebhookEvent, ...] = Field(default=get_args(WebhookEvent), min_length=1)
+    """What it is told of; all of it without."""
     deployments: tuple[Name, ...] | None = Field(default=None, min_length=1)
+    """Of these deployments only."""
     timeout: Interval = timedelta(seconds=10)
+    """How long the receiver may take to answer, `30s` at most."""
 
     @model_validator(mode="after")
     def _is_signed(self) -> Self:
@@ -485,14 +570,23 @@ class Settings(BaseSettings):
     )
 
     database_url: str = "sqlite+aiosqlite:///drainboard.db"
+    """Where everything is kept: a SQLite file, or `postgresql+psycopg://…`."""
     key_file: Path = Path("drainboard.key")
+    """The key of the hashes of undeclared names and of sessions; made at the first start. Keep it with the database's backups."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """How much is logged."""
     work: Literal["here", "workers"] = "here"
+    """`here`: `serve` polls; `workers`: it only serves, and [`drainboard worker`](../how-to/scaling-out.md) polls (PostgreSQL only)."""
     log_format: Literal["text", "json"] = "text"
+    """`json`: one object a line, for what collects logs."""
     deployments: tuple[DeploymentSettings, ...] = ()
+    """`[[deployments]]`, below."""
     drains: tuple[DrainSettings, ...] = ()
+    """`[[drains]]`, below."""
     sign_in: SignInSettings = Field(default_factory=SignInSettings)
+    """`[sign_in]`, below: who may look."""
     webhooks: tuple[WebhookSettings, ...] = Field(default=(), max_length=50)
+    """`[[webhooks]]`, below: who is told."""
     home: Path = Path()
     file: Path | None = None
 
@@ -561,9 +655,14 @@ class Settings(BaseSettings):
         path = Path(self.database_url.removeprefix(prefix))
         return prefix + str(path if path.is_absolute() else (self.home / path).absolute())
 
+    @property
+    def resolved_key_file(self) -> Path:
+        """The key file, from the settings' folder when it is relative."""
+        return self.key_file if self.key_file.is_absolute() else self.home / self.key_file
+
     def hash_key(self) -> bytes:
         """The key for keyed hashes; made on first use, shared by web and workers."""
-        path = self.key_file if self.key_file.is_absolute() else self.home / self.key_file
+        path = self.resolved_key_file
         try:
             if not path.exists():
                 path.parent.mkdir(parents=True, exist_ok=True)

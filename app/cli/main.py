@@ -11,7 +11,7 @@ from typer import exceptions as typer_errors
 
 from app import logs
 from app.candidate.running import Source
-from app.cli import candidates, checking, output, preflights, waiting
+from app.cli import backups, candidates, checking, output, preflights, waiting
 from app.cli.connection import Api, MakeApp, Refused, connect
 from app.cli.index import import_file
 from app.cli.serve import serve_forever
@@ -39,6 +39,8 @@ app.add_typer(threads, name="threads")
 app.add_typer(db, name="db")
 app.add_typer(index, name="index")
 app.add_typer(tokens, name="tokens")
+db.command("backup")(backups.backup)
+db.command("restore")(backups.restore)
 
 
 class _Wiring:

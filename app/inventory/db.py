@@ -129,6 +129,11 @@ def head_revision() -> str:
     return head
 
 
+def is_known_revision(revision: str) -> bool:
+    """Whether this version made it, or can bring it to its own schema."""
+    return revision in _known_revisions()
+
+
 def _known_revisions() -> set[str]:
     return {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
 

@@ -299,13 +299,21 @@ class PendingEvidence:
     """One pending node in the evidence report. ``deployed`` None: not known."""
 
     node: str
+    """The node's path; `/` stands between a subgraph's node and what is in it."""
     ns: str
+    """The checkpoint namespace that holds the task; empty for the thread's own."""
     tasks: int
+    """How many tasks of this node wait there."""
     interrupts: int
+    """How many interrupts they raised."""
     cause: str
+    """Why most of them wait."""
     error_class: str | None
+    """The class of the exception, when one failed."""
     deployed: bool | None
+    """Whether the thread's graph has the node now; `null`: not known."""
     source: str
+    """How it is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,11 +321,17 @@ class CheckpointEvidence:
     """A checkpoint: ids, time, how it came about. ``ns`` is empty for the thread's own, which the head is."""
 
     id: str
+    """The checkpoint's id."""
     parent_id: str | None
+    """The one before; `null` for the first."""
     ns: str
+    """Its namespace; empty for the thread's own."""
     created_at: datetime | None
+    """When it was written."""
     source: str | None
+    """How it came about, in LangGraph's words: `input`, `loop`, `update`, `fork`."""
     step: int | None
+    """LangGraph's number of the step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,6 +339,7 @@ class LineageStep(CheckpointEvidence):
     """A checkpoint of a lineage. ``next``: the nodes that ran from it; None: cannot tell."""
 
     next: tuple[str, ...] | None = None
+    """The nodes that ran from it; `null`: cannot tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,9 +347,13 @@ class FieldEvidence:
     """A field in row and state. None: that source cannot tell."""
 
     row: str | None
+    """Whether the thread's row has it."""
     state: str | None
+    """Whether the head's state has it."""
     kind: str | None
+    """The kind of its value."""
     history_versions: int | None = None
+    """How many versions of it are stored, history included; `null`: not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,8 +361,11 @@ class NextStep:
     """Something to do. ``command`` can be copied; ``safe_to_repeat``: doing it twice harms nothing."""
 
     text: str
+    """What to do."""
     command: str | None
+    """A command to copy, or `null`."""
     safe_to_repeat: bool
+    """Whether doing it twice harms nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,8 +373,11 @@ class Diagnosis:
     """What is the matter, in one sentence, and what to do next."""
 
     code: str
+    """A [condition](conditions.md), or what else is the matter."""
     sentence: str
+    """The same for a person."""
     next_steps: tuple[NextStep, ...] = ()
+    """What to do, in this order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,7 +385,9 @@ class DrainMention:
     """A drain that counts this thread, and what the thread means for it."""
 
     name: str
+    """The drain's name."""
     disposition: str
+    """What the thread means for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,14 +395,23 @@ class Provenance:
     """Where the report comes from."""
 
     source: str
+    """`live`, `stored` or `reported`."""
     read_at: datetime | None
+    """When the state was read, else the row."""
     graph_revision: str | None
+    """The hash of the graph under which the state was read."""
     revision_assumed: bool | None
+    """Whether the head is older than the first graph that was ever seen, which stands in for its own."""
     schema_revision: str
+    """The revision of Drainboard's database."""
     saver: str | None
+    """The class of the checkpointer, where a reporter told it."""
     server_version: str | None
+    """The Agent Server's version."""
     drainboard_version: str
+    """Drainboard's."""
     ttl_expires_at: datetime | None = None
+    """When the server deletes the thread by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,35 +419,65 @@ class Evidence:
     """What is known of one thread, without a single state value (``drainboard.evidence/1``). None: cannot tell."""
 
     found: bool
+    """Whether anybody ever saw the thread; `false` leaves all that follows `null`."""
     deployment: str
+    """The deployment's name."""
     environment: str | None
+    """Its label."""
     thread_id: str
+    """The id that was asked for."""
     diagnosis: Diagnosis
+    """What is the matter, and what to do."""
     provenance: Provenance
+    """Where the report comes from."""
     graph_id: str | None = None
+    """The graph of the thread's last run."""
     head_graph_id: str | None = None
+    """The graph that wrote the head checkpoint: pending work belongs to it."""
     assistant_id: str | None = None
+    """The assistant of the last run."""
     status: str | None = None
+    """The server's word: `idle`, `busy`, `interrupted`, `error`."""
     condition: str | None = None
+    """What can be said of it: [conditions](conditions.md)."""
     stuck: bool | None = None
+    """Whether a run is active and has written nothing for `stuck_after`."""
     created_at: datetime | None = None
+    """When the thread was created."""
     updated_at: datetime | None = None
+    """When its row last moved."""
     checkpoint: CheckpointEvidence | None = None
+    """The head checkpoint."""
     history: Mapping[str, int | bool] | None = None
+    """`depth`: how many checkpoints are stored; `truncated`: whether there are more that were not read."""
     pending: tuple[PendingEvidence, ...] | None = None
+    """What waits, by node; `[]`: nothing."""
     unapplied: tuple[str, ...] | None = None
+    """Nodes of a half step: they finished, and what they wrote is not applied yet."""
     fields: Mapping[str, FieldEvidence] | None = None
+    """Each field with a name in clear: declared by a graph, a drain or the settings."""
     undeclared_fields: int | None = None
+    """How many other fields there are. Their names may be personal, and are not shown."""
     conflicts: Mapping[str, str] | None = None
+    """For each rename of a drain, `agree` or `disagree`, where both fields are there."""
     state_version: VersionReading | None = None
+    """The reading of the deployment's `state_version_key`: `integer` with its value, `missing`, `malformed` with its kind, `unknown`."""
     departures: tuple[Mapping[str, str | None], ...] | None = None
+    """How what waited here left, newest first: `at`, `node`, `ns`, `checkpoint_id`, `departure`, `arrived_at`."""
     last_run: Mapping[str, str | None] | None = None
+    """The newest run: `id`, `status`, `at`."""
     deploys: tuple[Mapping[str, str | None], ...] | None = None
+    """Deploys of the thread's graphs since its head was written, newest first: `at`, `graph`, `revision`, `kind`, `id`."""
     lineage: tuple[LineageStep, ...] | None = None
+    """Its checkpoints, newest first, where they were read for this report (`live`)."""
     traces: Mapping[str, str | None] | None = None
+    """Where traces are configured: `window`, since when they were read; `last_entered`, `node`, `trace`: its newest visit to a target."""
     index: Mapping[str, bool] | None = None
+    """Where there is a thread index: whether it is `listed`, and `closed`."""
     drains: tuple[DrainMention, ...] = ()
+    """Drains that count it, and what it means for each."""
     schema: str = field(default="drainboard.evidence/1")
+    """The version of this form. Keys may be added to it; none changes its meaning."""
 
 
 @dataclass(frozen=True, slots=True)
