@@ -109,6 +109,8 @@ def _default(found: FieldInfo) -> str:
         return "as below"
     if default in (PydanticUndefined, None, ()):
         return "none"
+    if isinstance(default, tuple):
+        return "all"
     if isinstance(default, bool):
         return code(str(default).lower())
     return code(duration_text(default) if isinstance(default, timedelta) else default)

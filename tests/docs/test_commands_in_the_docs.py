@@ -56,6 +56,7 @@ def _check_settings(block: Block, file: Path) -> None:
     found: dict[str, Any] = tomllib.loads(block.text)
     text = block.text
     named = {drain["deployment"] for drain in found.get("drains", ())}
+    named |= {name for webhook in found.get("webhooks", ()) for name in webhook.get("deployments", ())}
     if isinstance(found.get("deployments"), dict):  # `[deployments.langsmith]` alone
         text = f'[[deployments]]\nname = "a"\nurl = "http://127.0.0.1:1"\n{text}'
     elif "deployments" not in found:

@@ -38,11 +38,18 @@ class World:
     thread: str
 
     def begin(self) -> None:
-        """What every document finds: the drains of the demo, open, and an empty place for backups."""
+        """What every document finds: the drains of the demo, open, the thread (one erased it), and an empty place for backups."""
+        if not self._is_there():
+            self.http.post("/api/v1/deployments/support-prod/poll", json={"full": True})
+            wait_until(self._is_there)
         answer = self.http.put("/api/v1/drains", json={"drains": _drains()})
         assert answer.status_code == 200, answer.text
         shutil.rmtree(self.product.folder / "backup", ignore_errors=True)
         (self.product.folder / "backup").mkdir()
+
+    def _is_there(self) -> bool:
+        found: bool = self.http.get(f"/api/v1/deployments/support-prod/threads/{self.thread}").json()["found"]
+        return found
 
     def run(self, command: Command) -> None:
         """Run it, or read it where it cannot be run here, and compare with what the document says."""
