@@ -3,8 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, and_
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -20,7 +19,7 @@ from app.drains.verdicts import Evidence
 from app.facts.types import Condition
 from app.inventory import cube, reads, register, subjects
 from app.inventory.freshness import read_polls, threads_source
-from app.inventory.origin import origin_of, place_of
+from app.inventory.origin import other_server_at
 from app.inventory.views import Alarm, Said
 from app.settings import DeploymentSettings
 
@@ -77,7 +76,7 @@ async def gather_evidence(connection: AsyncConnection, look: Look, *, max_age: t
         max_age=max_age,
         traces=traces,
         index=await gather_index(connection, look),
-        other_server_at=_other_server_at(look, stored),
+        other_server_at=other_server_at(stored.source if stored is not None else None, look.deployment, look.hash_key),
         erased_poll=(stored.erased_poll_id if stored is not None else None) or 0,
     )
 
@@ -91,15 +90,6 @@ async def _count_of_graph(connection: AsyncConnection, look: Look) -> int:
     return await cube.count(
         connection, look.deployment_id, lambda of: and_(mine(of), reads.is_alive(of), reads.has_graph(of))
     )
-
-
-def _other_server_at(look: Look, stored: Any | None) -> datetime | None:
-    """When another server began to be asked; in the future, when the settings name one that no poll has asked yet."""
-    origin = origin_of(stored.source) if stored is not None else None
-    if origin is None:
-        return None
-    is_asked = origin.place == place_of(look.deployment, look.hash_key)
-    return origin.changed_at if is_asked else datetime.max.replace(tzinfo=UTC)
 
 
 async def _standing_alarms(connection: AsyncConnection, look: Look, alarms: Iterable[Alarm]) -> dict[str, int | None]:

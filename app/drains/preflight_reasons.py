@@ -17,20 +17,26 @@ _SENTENCES = {
 }
 
 
-def freshness(polls: Polls, *, is_failing: bool, erased_poll: int, now: datetime) -> Iterator[PreflightReason]:
-    """The reasons, as a drain with the default policy has them. ``erased_poll``: what was swept until then proves nothing."""
-    for code in _codes(polls, is_failing=is_failing, erased_poll=erased_poll, now=now):
+def freshness(
+    polls: Polls, *, is_failing: bool, erased_poll: int, other_server_at: datetime | None, now: datetime
+) -> Iterator[PreflightReason]:
+    """The reasons, as a drain with the default policy has them. ``erased_poll``, ``other_server_at``: what was swept until then
+    proves nothing."""
+    for code in _codes(polls, erased_poll, other_server_at, is_failing=is_failing, now=now):
         yield PreflightReason(code, _SENTENCES[code])
 
 
-def _codes(polls: Polls, *, is_failing: bool, erased_poll: int, now: datetime) -> Iterator[str]:
+def _codes(
+    polls: Polls, erased_poll: int, other_server_at: datetime | None, *, is_failing: bool, now: datetime
+) -> Iterator[str]:
     if is_failing:
         yield "source_failed"
     if polls.complete_sweep is None:
         yield "never_swept" if polls.last_sweep is None else "sweep_incomplete"
         return
     is_whole = polls.last_sweep is None or polls.last_sweep.id == polls.complete_sweep.id
-    if not is_whole or polls.complete_sweep.id <= erased_poll:
+    is_of_it = other_server_at is None or polls.complete_sweep.started_at >= other_server_at
+    if not is_whole or not is_of_it or polls.complete_sweep.id <= erased_poll:
         yield "sweep_incomplete"
     if now - polls.complete_sweep.started_at > _POLICY.sweep_max_age:
         yield "sweep_stale"

@@ -32,6 +32,7 @@ from app.facts.topology import UNREADABLE
 from app.facts.types import Condition
 from app.inventory import reads, register, subjects
 from app.inventory.freshness import read_polls, threads_source
+from app.inventory.origin import other_server_at
 from app.inventory.store import Store
 from app.inventory.subjects import SubjectKey
 from app.inventory.topologies import list_declared, list_pushed
@@ -112,9 +113,15 @@ class Preflights:
             for alarm in alarms
             if alarm.code in WITHHOLD and (alarm.code not in codes or codes[alarm.code] < alarm.last_seen_at)
         ]
-        is_failing = source.status == "failed"
+        seen = freshness(
+            polls,
+            is_failing=source.status == "failed",
+            erased_poll=row.erased_poll_id or 0,
+            other_server_at=other_server_at(row.source, settings, self._store.hash_key),
+            now=now,
+        )
         return [
-            *freshness(polls, is_failing=is_failing, erased_poll=row.erased_poll_id or 0, now=now),
+            *seen,
             *(PreflightReason(alarm.code, alarm.sentence, alarm.count) for alarm in standing),
         ]
 

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -59,6 +59,16 @@ async def keep_origin(
     if is_other:
         await writes.update_deployment(connection, row.id, sweep_wanted_at=now)
     return is_other
+
+
+def other_server_at(raw: Mapping[str, Any] | None, settings: DeploymentSettings, hash_key: bytes) -> datetime | None:
+    """When another server began to be asked than before, by what is kept of a deployment; in the future, when the settings name
+    one that no poll has asked yet. What was swept earlier proves nothing."""
+    origin = origin_of(raw)
+    if origin is None:
+        return None
+    is_asked = origin.place == place_of(settings, hash_key)
+    return origin.changed_at if is_asked else datetime.max.replace(tzinfo=UTC)
 
 
 def origin_of(raw: Mapping[str, Any] | None) -> Origin | None:

@@ -87,6 +87,18 @@ async def test_after_a_sweep_that_was_cut_short_nothing_is_safe(board: Open, ser
         assert codes(found) == {"source_failed", "sweep_incomplete"}
 
 
+async def test_what_was_swept_of_one_server_makes_nothing_safe_on_another(board: Open, server: FakeAgentServer) -> None:
+    server.settled(3)
+    async with board() as it:
+        await it.poll(full=True)
+        assert (await ask(it, topology(*WITHOUT)))["verdict"] == "safe"
+    async with board(url="http://other.test") as it:
+        found = await ask(it, topology(*WITHOUT))
+        assert (found["verdict"], codes(found)) == ("unknown", {"sweep_incomplete"})
+        await it.poll(full=True)
+        assert (await ask(it, topology(*WITHOUT)))["verdict"] == "safe"
+
+
 async def test_threads_that_vanished_in_great_numbers_withhold_it(board: Open, server: FakeAgentServer) -> None:
     for _ in range(30):
         server.parked("intake")
