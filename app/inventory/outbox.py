@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, and_, func, insert, select, true, tuple_, update
+from sqlalchemy import ColumnElement, and_, delete, func, insert, select, true, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.inventory import tables
@@ -148,6 +148,16 @@ async def revive(connection: AsyncConnection, delivery_id: str, now: datetime) -
     dead = and_(_row.c.id == delivery_id, _row.c.state == "dead")
     changes = {"state": "waiting", "attempts": 0, "next_at": now, "ended_at": None}
     return bool((await connection.execute(update(_row).where(dead).values(**changes))).rowcount)
+
+
+async def has_ended(connection: AsyncConnection, *, before: datetime) -> bool:
+    """Whether there is a message whose story ended before."""
+    return (await connection.execute(select(_row.c.id).where(_row.c.ended_at < before).limit(1))).first() is not None
+
+
+async def forget_ended(connection: AsyncConnection, *, before: datetime) -> int:
+    """Delete the messages whose story ended before; how many."""
+    return (await connection.execute(delete(_row).where(_row.c.ended_at < before))).rowcount
 
 
 # -- looking -------------------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ STEPS = tuple(
 )  # until the next attempt, after the first, the second and so on; then it is given up
 LONGEST_WAIT = timedelta(days=1)  # that a receiver may ask for
 JITTER = 0.1
+KEPT = timedelta(days=30)  # after a message arrived or was given up
 
 Transport = Callable[[str], httpx.AsyncBaseTransport]
 log = get_logger("webhooks")
@@ -40,6 +41,15 @@ class Outcome:
     problem: str | None = None
     status: int | None = None
     wait: timedelta = timedelta()
+
+
+async def forget_old(store: Store, now: datetime) -> None:
+    """Delete the messages that arrived, or were given up, long ago."""
+    async with store.database.read() as connection:
+        if not await outbox.has_ended(connection, before=now - KEPT):
+            return
+    async with store.database.write() as connection:
+        await outbox.forget_ended(connection, before=now - KEPT)
 
 
 class Courier:

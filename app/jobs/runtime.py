@@ -21,7 +21,7 @@ from app.inventory.store import Store
 from app.inventory.views import PollSummary
 from app.jobs.asking import ask_workers
 from app.jobs.beside import OtherSources
-from app.jobs.delivering import Courier
+from app.jobs.delivering import Courier, forget_old
 from app.jobs.poll import Poller
 from app.jobs.reporting import Reporting
 from app.jobs.schedule import Schedule
@@ -170,6 +170,7 @@ class Runtime:
             await asyncio.sleep(ANNOUNCE_EVERY)
             try:
                 await self.drains.announce(utc_now())
+                await forget_old(self.store, utc_now())
             except DrainboardError as error:
                 log.warning("announcing.failed", code=error.code, message=error.message)
             except Exception as error:  # noqa: BLE001 - the next time comes all the same

@@ -26,7 +26,7 @@ from app.inventory import outbox
 from app.inventory.db import Database
 from app.inventory.outbox import Claimed, NewDelivery
 from app.inventory.store import Store
-from app.jobs.delivering import STEPS, Courier, Outcome, after_attempt, judged, signed
+from app.jobs.delivering import KEPT, STEPS, Courier, Outcome, after_attempt, forget_old, judged, signed
 from app.main import create_app
 from app.settings import Settings, WebhookSettings
 from tests.faults.conftest import DRAIN, NAME
@@ -331,6 +331,25 @@ def test_who_wants_no_more_is_not_asked_again_and_who_asks_for_time_gets_it() ->
     assert after_attempt(Outcome("gone", 410), 1, NOW)["state"] == "dead"
     later = after_attempt(Outcome("refused", 429, timedelta(hours=5)), 1, NOW)
     assert (later["state"], later["next_at"]) == ("waiting", NOW + timedelta(hours=5))
+
+
+async def test_what_ended_long_ago_is_forgotten_and_what_waits_is_not(address: str) -> None:
+    database = Database(address)
+    store = Store(database, b"k" * 32)
+    ended = {"old": NOW - KEPT - timedelta(seconds=1), "new": NOW - KEPT + timedelta(seconds=1), "waiting": None}
+    async with database.write() as connection:
+        for name, at in ended.items():
+            made = NOW - timedelta(days=90)
+            await outbox.add_delivery(connection, None, NewDelivery(name, "all", "test", "all", "{}"), made)
+            claimed = await outbox.claim(connection, "all", now=NOW, lease=timedelta(days=1))
+            assert claimed is not None
+            if at is not None:
+                await outbox.settle(connection, claimed, {"state": "dead", "ended_at": at})
+    await forget_old(store, NOW)
+    async with database.read() as connection:
+        left, _ = await outbox.list_deliveries(connection, deployments=None, limit=9)
+    assert {each.id for each in left} == {"new", "waiting"}
+    await database.close()
 
 
 async def test_of_two_that_send_at_once_one_gets_the_message(address: str) -> None:
