@@ -21,7 +21,6 @@ REPLICAS = {
     "scaled.yaml": {"Deployment/drainboard-web": 2, "Deployment/drainboard-worker": 3},
 }
 each_file = pytest.mark.parametrize("name", REPLICAS)
-has_workers = "work" in Settings.model_fields  # until `drainboard worker` is there
 
 
 def of_kind(name: str, *kinds: str) -> list[dict[str, Any]]:
@@ -48,8 +47,7 @@ def test_a_workload_runs_a_command_of_ours_so_many_times(name: str) -> None:
     }
     assert counts == REPLICAS[name]
     for _, _, container in workloads(name):
-        if has_workers or container["args"][0] != "worker":
-            parse(container["args"])
+        parse(container["args"])
 
 
 @each_file
@@ -123,10 +121,7 @@ def test_its_settings_are_settings_and_say_who_may_look(name: str, tmp_path: Pat
     for _, _, container in workloads(name):
         given = {one["name"]: one["value"] for one in container["env"]}
         assert given.pop("DRAINBOARD_CONFIG") == "/etc/drainboard/drainboard.toml"
-        assert {key.removeprefix("DRAINBOARD_").lower() for key in given} <= {
-            *Settings.model_fields,
-            *([] if has_workers else ["work"]),
-        }
+        assert {key.removeprefix("DRAINBOARD_").lower() for key in given} <= set(Settings.model_fields)
         places = [str(settings.key_file), settings.database_url.partition("///")[2]]
         mounts = [mount["mountPath"] for mount in container["volumeMounts"]]
         for place in (place for place in places if place.startswith("/")):
