@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
-from sqlalchemy import JSON, Column, Table, Text, and_, cast, delete, func, or_, select, update
+from sqlalchemy import Column, Table, Text, and_, cast, delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.inventory import tables
+from app.inventory.scrubbing import scrubbed
 
 ERASED = "erased-"
 SUBJECT = 200  # characters of an id that the audit keeps as its subject
@@ -133,19 +134,9 @@ async def _scrub(
     rows = (await connection.execute(select(*keys, *columns).where(mine, holds))).all()
     for row in rows:
         same = and_(*(key == row._mapping[key] for key in keys))
-        values = {column.name: _replaced(row._mapping[column], column, changes) for column in columns}
+        values = {column.name: scrubbed(row._mapping[column], changes) for column in columns}
         await connection.execute(update(table).where(same).values(**values))
     return len(rows)
-
-
-def _replaced(value: Any, column: Column[Any], changes: Mapping[str, str]) -> Any:
-    if value is None:
-        return None
-    is_json = isinstance(column.type, JSON)
-    text = orjson.dumps(value).decode() if is_json else value
-    for old, new in changes.items():
-        text = text.replace(old, new)
-    return orjson.loads(text) if is_json else text
 
 
 def _in_texts(subject: Subject) -> Mapping[str, str]:
