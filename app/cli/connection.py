@@ -61,7 +61,7 @@ class Api:
         for _ in range(MOST_PAGES):
             found = await self.get(*path, limit=WHOLE_PAGE, cursor=cursor)
             items += found["items"]
-            cursor = found["next_cursor"]
+            cursor = found.get("next_cursor")
             if cursor is None:
                 break
         return {"items": items, "next_cursor": cursor}

@@ -122,7 +122,7 @@ async def test_a_request_and_a_poll_can_be_followed_through_the_log(
         async def crashes(*_: Any) -> None:
             raise RuntimeError("a value that must not be told")
 
-        monkeypatch.setattr(app.state.dashboard.__class__, "deployments", crashes)
+        monkeypatch.setattr(app.state.dashboard.__class__, "deployments_page", crashes)
         answer, lines = await ask("GET", "/api/v1/deployments?q=secret", **{"X-Request-ID": "crash-1"})
         assert (answer.status_code, answer.headers["x-request-id"]) == (500, "crash-1")
         (crash,) = [line for line in lines if line["event"] == "request.crashed"]
