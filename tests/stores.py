@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from zlib import crc32
 
 import psycopg
 import pytest
@@ -82,10 +83,23 @@ def _plain(postgres: str, name: str) -> str:
     return postgres.replace("postgresql+psycopg://", "postgresql://").format(name=name)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+KINDS = ("sqlite", "postgresql")
+
+
+@pytest.fixture(params=KINDS)
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A database of one's own, migrated, on both kinds."""
-    if request.param == "sqlite":
+    return _a_database(request.param, request, tmp_path)
+
+
+@pytest.fixture
+def address_of_either(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The same on one kind, for modules with so many cases about something else that each kind has its half of them."""
+    return _a_database(KINDS[crc32(request.node.nodeid.encode()) % 2], request, tmp_path)
+
+
+def _a_database(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if kind == "sqlite":
         shutil.copy(request.getfixturevalue("migrated_sqlite"), tmp_path / "board.db")
         return f"sqlite+aiosqlite:///{tmp_path}/board.db"
     postgres = request.getfixturevalue("postgres")

@@ -56,6 +56,12 @@ GONE_WRONG: dict[str, Answer] = {
 }
 
 
+@pytest.fixture
+def address(address_of_either: str) -> str:
+    """Each case on one kind of database."""
+    return address_of_either
+
+
 async def test_a_server_that_cannot_be_asked_fails_the_poll_and_is_never_drained(
     board: Open, server: FakeAgentServer
 ) -> None:

@@ -15,6 +15,12 @@ from tests.faults.other_servers import AEGRA, LACKS_NOTHING_FOR_GREEN, OLD, Kind
 KINDS = (AEGRA, *OLD)
 
 
+@pytest.fixture
+def address(address_of_either: str) -> str:
+    """Each case on one kind of database."""
+    return address_of_either
+
+
 def named(kind: Kind) -> str:
     return kind.name
 

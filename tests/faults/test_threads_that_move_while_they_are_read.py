@@ -22,6 +22,12 @@ TICKS = (0, 0, 1, 300, 2_000)  # milliseconds from one change to the next: some 
 Row = tuple[str, str, tuple[str, ...], str, str]
 
 
+@pytest.fixture
+def address(address_of_either: str) -> str:
+    """Each case on one kind of database."""
+    return address_of_either
+
+
 @pytest.fixture(autouse=True)
 def _less_is_logged(_nothing_leaks_into_logs: None) -> None:
     """The steps of the database's driver are most of the time of these tests."""
