@@ -17,6 +17,7 @@ from tests.truth.machine import TruthMachine, run_session
 from tests.truth.mutants import ASKED
 
 SEED = "suite-1"
+MOST_SESSIONS = 4
 SHORT = Size(
     histories=5,
     threads=3,
@@ -31,11 +32,38 @@ SHORT = Size(
     ),
 )
 
+_T = {"nodes": ("t",)}
+BARE = Size(
+    histories=4,
+    threads=0,
+    steps=4,
+    may_kill=False,
+    may_wipe=False,
+    first=(
+        ("half_step", _T, "half_step_waiting"),
+        ("join", _T, "join_waiting"),
+        ("goto", _T, "goto_waiting"),
+        ("deferred", _T, "deferred_waiting"),
+    ),
+)
+"""Nothing else blocks, so that it is the broken rule on which the answer stands."""
+
 
 @pytest.fixture(scope="module")
 def figures() -> Figures:
     found = Figures()
-    run_session(SEED, found, SHORT, mutants=ASKED, stops_at_a_lie=True)
+    run_session(SEED, found, SHORT, stops_at_a_lie=True)
+    return found
+
+
+@pytest.fixture(scope="module")
+def broken() -> Figures:
+    """Whether a broken rule matters in a session depends on what happens to its few threads: so up to four are played."""
+    found = Figures()
+    for number in range(MOST_SESSIONS):
+        run_session(f"m{number + 1}", found, BARE, mutants=ASKED, stops_at_a_lie=True)
+        if all(found.caught.get(mutant) for mutant in ASKED):
+            break
     return found
 
 
@@ -49,8 +77,9 @@ def test_drained_is_reached_for_targets_that_threads_had_needed(figures: Figures
 
 
 @pytest.mark.parametrize("mutant", sorted(ASKED))
-def test_a_product_with_a_broken_rule_is_caught(figures: Figures, mutant: str) -> None:
-    assert figures.caught.get(mutant), figures.report()
+def test_a_product_with_a_broken_rule_is_caught(broken: Figures, mutant: str) -> None:
+    assert broken.caught.get(mutant), broken.report()
+    assert broken.lies == []
 
 
 def test_every_kind_of_deed_is_a_rule() -> None:
