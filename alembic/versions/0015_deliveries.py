@@ -1,7 +1,7 @@
 """what receivers of webhooks were told, what is to be sent to them, and when a thread was last erased
 
 Revision ID: 0015
-Revises: 0013
+Revises: 0014
 """
 
 import sqlalchemy as sa

@@ -1,7 +1,7 @@
 """when a leaf that went on had gone on, by its checkpoints
 
-Revision ID: 0014
-Revises: 0013
+Revision ID: 0016
+Revises: 0015
 """
 
 import sqlalchemy as sa

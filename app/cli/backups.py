@@ -1,5 +1,6 @@
 """``drainboard db backup`` and ``db restore``: the SQLite database with the key of its hashes."""
 
+import asyncio
 import shutil
 from pathlib import Path
 from typing import Annotated
@@ -8,7 +9,8 @@ import typer
 
 from app.cli import output
 from app.errors import SettingsError
-from app.inventory.backup import check_backup, copy_database, database_file, restore_database
+from app.inventory.backup import check_backup, copy_database, database_file, distrust, restore_database
+from app.inventory.db import Database
 from app.settings import Settings, load_settings
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -52,6 +54,25 @@ def restore(
         output.as_json({"database": str(target), "key": str(settings.resolved_key_file), "revision": revision})
         return
     output.out.print(output.plain(f"{target} is as it was, at revision {revision}. Drains soak anew."))
+
+
+def distrust_all(json: Json = False) -> None:
+    """After a database was restored by other tools, like pg_restore: nothing that was proved counts before everything was swept."""
+
+    async def work() -> None:
+        database = Database(load_settings().resolved_database_url)
+        try:
+            await database.upgrade()
+            async with database.write() as connection:
+                await connection.run_sync(distrust)
+        finally:
+            await database.close()
+
+    asyncio.run(work())
+    if json:
+        output.as_json({"distrusted": True})
+        return
+    output.out.print("Every deployment is swept once more, and drains soak anew.")
 
 
 def _key_of(file: Path) -> Path:

@@ -41,6 +41,7 @@ app.add_typer(index, name="index")
 app.add_typer(tokens, name="tokens")
 db.command("backup")(backups.backup)
 db.command("restore")(backups.restore)
+db.command("distrust")(backups.distrust_all)
 
 
 class _Wiring:

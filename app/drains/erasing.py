@@ -11,13 +11,20 @@ from app.drains.register import By
 from app.drains.service import Drains
 from app.errors import Conflict, NotFound
 from app.facts.privacy import pseudonym
-from app.facts.types import Condition
+from app.facts.types import Condition, LeafSource, ThreadFacts
 from app.inventory import erasing, reads, register
 from app.inventory.erasing import Subject
 from app.inventory.store import Store
 from app.settings import DeploymentSettings
 
-ONLY_HERE = (Condition.STRANDED.value, Condition.LOST.value)
+_ONLY_HERE = (Condition.STRANDED, Condition.LOST)
+_READ_EARLIER = (
+    Condition.UNREAD,
+    Condition.UNREADABLE,
+    Condition.GRAPH_MISSING,
+    Condition.RUNNING,
+    Condition.SCHEDULED,
+)  # what is pending is what an earlier reading saw
 _NEEDS_NOTHING = frozenset(
     found.value for found in Disposition if found.group == "clear" or found in (Disposition.GONE, Disposition.RETENTION)
 )
@@ -74,10 +81,10 @@ class Erasure:
         self, connection: AsyncConnection, deployment_id: int, settings: DeploymentSettings, thread_id: str
     ) -> None:
         known = await reads.find_thread(connection, self._store.dictionaries(deployment_id), thread_id)
-        if known is not None and known[0].condition.value in ONLY_HERE:
+        if known is not None and _is_only_here(known[0]):
             raise Conflict(
-                f"This thread is {known[0].condition.value}, and the server does not show that: nobody would know any more. Delete "
-                "it on the server, or put its node back, and erase it after the next poll.",
+                f"This thread is {known[0].condition.value}, and the server does not show what waits there or was lost: nobody would "
+                "know any more. Delete it on the server, or put its node back, and erase it after the next poll.",
                 code="only_here",
             )
         if settings.reported and await erasing.is_listed(connection, deployment_id, thread_id):
@@ -107,6 +114,17 @@ class Erasure:
             for row in removed
             if row.closed_at is not None or (row.name in means and means[row.name] not in _NEEDS_NOTHING)
         }
+
+
+def _is_only_here(facts: ThreadFacts) -> bool:
+    """Whether something is known of a thread that the server would not show again."""
+    if facts.condition is Condition.GONE:
+        return False
+    return facts.condition in _ONLY_HERE or any(
+        leaf.lost or leaf.source is not LeafSource.STATE or facts.condition in _READ_EARLIER
+        for leaf in facts.leaves
+        if not leaf.acknowledged
+    )
 
 
 def _nothing() -> NotFound:

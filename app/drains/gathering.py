@@ -20,10 +20,11 @@ from app.facts.types import Condition
 from app.inventory import cube, reads, register, subjects
 from app.inventory.freshness import read_polls, threads_source
 from app.inventory.origin import other_server_at
+from app.inventory.traces import find_source
 from app.inventory.views import Alarm, Said
-from app.settings import DeploymentSettings
 
 MOST_GROUPS = 20
+STILL_WANTED = timedelta(days=1)  # traces, after their section was taken out of the settings
 ALARMS_THAT_WITHHOLD = ("mass_disappearance", "canary_missing")
 
 
@@ -69,7 +70,7 @@ async def gather_evidence(connection: AsyncConnection, look: Look, *, max_age: t
         oldest=await _oldest(connection, look),
         must_act=_must_act(look, stored.assistants if stored is not None else {}),
         said=await _said(connection, look),
-        configured=_configured(look.deployment),
+        configured=await _configured(connection, look),
         poll_interval=look.deployment.poll_interval,
         sweep_interval=look.deployment.sweep_interval,
         requests_per_minute=look.deployment.requests_per_minute,
@@ -220,10 +221,13 @@ def _must_act(look: Look, names: Mapping[str, str]) -> tuple[MustAct, ...]:
     return tuple(MustAct(assistant, names.get(assistant or ""), count) for assistant, count in most)
 
 
-def _configured(deployment: DeploymentSettings) -> frozenset[str]:
+async def _configured(connection: AsyncConnection, look: Look) -> frozenset[str]:
+    """The sources that must say something. Traces that somebody read within the day are wanted by a process without them in its
+    settings too: several work on one database, and one that lacks them may not decide alone."""
     found = {"threads"}
-    if deployment.langsmith is not None:
+    known = await find_source(connection, look.deployment_id)
+    if look.deployment.langsmith is not None or (known is not None and look.now - known.tried_at < STILL_WANTED):
         found.add("traces")
-    if deployment.thread_index is not None:
+    if look.deployment.thread_index is not None:
         found.add("index")
     return frozenset(found)

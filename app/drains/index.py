@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from app.clock import is_too_old
 from app.drains.answers import Check, Reason, Verdict
 from app.inventory.views import Comparison, SourceStatus
 
@@ -29,7 +30,7 @@ class IndexEvidence:
         if self.source.as_of is None:
             yield self._reason("source_failed" if self.source.status == "failed" else "index_stale", now)
             return
-        if now - self.source.as_of > self.max_age:
+        if is_too_old(self.source.as_of, self.max_age, now):
             if self.source.status == "failed":
                 yield self._reason("source_failed", now)
             yield self._reason("index_stale", now)
@@ -74,7 +75,7 @@ class IndexEvidence:
 
     def status(self, now: datetime) -> SourceStatus:
         """The source as this drain sees it."""
-        is_stale = self.source.as_of is not None and now - self.source.as_of > self.max_age
+        is_stale = self.source.as_of is not None and is_too_old(self.source.as_of, self.max_age, now)
         is_empty = self.source.as_of is not None and not self.comparison.listed
         status, sentence = self.source.status, self.source.sentence
         if status == "complete" and (is_stale or is_empty):

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime
 
+from app.clock import is_too_old
 from app.drains.preflight_answers import PreflightReason
 from app.drains.spec import Policy
 from app.inventory.freshness import Polls
@@ -38,7 +39,7 @@ def _codes(
     is_of_it = other_server_at is None or polls.complete_sweep.started_at >= other_server_at
     if not is_whole or not is_of_it or polls.complete_sweep.id <= erased_poll:
         yield "sweep_incomplete"
-    if now - polls.complete_sweep.started_at > _POLICY.sweep_max_age:
+    if is_too_old(polls.complete_sweep.started_at, _POLICY.sweep_max_age, now):
         yield "sweep_stale"
-    if polls.complete_scan is None or now - polls.complete_scan.started_at > _POLICY.max_age:
+    if polls.complete_scan is None or is_too_old(polls.complete_scan.started_at, _POLICY.max_age, now):
         yield "scan_stale"

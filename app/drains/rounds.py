@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import and_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.clock import is_too_old
 from app.drains.answers import Answer, Verdict
 from app.drains.deployed import deployed_targets, removed_targets, touched_at
 from app.drains.dispositions import Disposition
@@ -141,7 +142,7 @@ async def _was_drained(connection: AsyncConnection, look: Look, round_: Round, l
     if (last.poll_id or 0) <= await erasing.find_erased_poll(connection, look.deployment_id):
         return False  # that answer may have counted on what people said of a thread that is forgotten now
     seen = await reads.find_complete_before(connection, look.deployment_id, round_.poll_id)
-    if seen is None or look.now - seen.started_at > look.spec.policy.max_age:
+    if seen is None or is_too_old(seen.started_at, look.spec.policy.max_age, look.now):
         return False
     moved = and_(look.population, reads.is_alive(), tables.thread.c.updated_at > round_.watermark)
     return await reads.count_threads(connection, look.deployment_id, moved) == 0

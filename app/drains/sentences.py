@@ -126,7 +126,7 @@ def unknown_sentence(code: str, *, count: int | None, part: str = "", **details:
         case "soaking":
             return _soaking(details["soak"])
         case "not_evaluated":
-            return f"This drain asks for {_PARTS.get(part, part)}, which this version of Drainboard cannot check yet."
+            return _PARTS.get(part, "This drain asks for something that this version of Drainboard cannot check yet.")
         case _:
             shown = {
                 "n": threads(count or 0),
@@ -172,8 +172,9 @@ _UNKNOWN = {
 }
 
 _PARTS = {
-    "traces": "quiet traces",
-    "index": "agreement with the thread index",
+    "traces": "Traces count here, and the settings of this process name none. Give the deployment a langsmith section; one that was "
+    "taken out on purpose counts for a day.",
+    "index": "The thread index counts here, and none was configured or pushed yet.",
 }
 
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from app.clock import is_too_old
 from app.drains.answers import Check, Reason, Verdict
 from app.drains.sentences import names, span
 from app.facts.topology import at_or_below
@@ -88,7 +89,7 @@ class TraceEvidence:
         if reading.covered_from is None or reading.covered_until is None:
             yield "source_failed" if reading.status == "failed" else "traces_incomplete"
             return
-        if now - reading.covered_until > self.max_age:
+        if is_too_old(reading.covered_until, self.max_age, now):
             if reading.status in ("failed", "incomplete"):
                 yield "source_failed" if reading.status == "failed" else "traces_incomplete"
             yield "traces_stale"
@@ -196,7 +197,7 @@ class TraceEvidence:
         """The source as this drain sees it."""
         until = self.reading.covered_until
         status = self.reading.status or "not_evaluated"
-        if until is not None and now - until <= self.max_age:
+        if until is not None and not is_too_old(until, self.max_age, now):
             status = "complete"
         elif status == "complete":
             status = "stale"

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from app.clock import is_too_old
 from app.drains.answers import Answer, Check, MustAct, OldestBlocker, Population, Reason, Soak, TargetAnswer, Verdict
 from app.drains.dispositions import Disposition
 from app.drains.index import IndexEvidence
@@ -315,9 +316,9 @@ def _freshness(evidence: Evidence, now: datetime) -> Iterator[tuple[str, int | N
         yield "sweep_incomplete:server", None
     elif evidence.complete_sweep.id <= evidence.erased_poll:
         yield "sweep_incomplete:erased", None
-    if now - evidence.complete_sweep.started_at > evidence.spec.policy.sweep_max_age:
+    if is_too_old(evidence.complete_sweep.started_at, evidence.spec.policy.sweep_max_age, now):
         yield "sweep_stale", None
-    if evidence.complete_scan is None or now - evidence.complete_scan.started_at > evidence.effective_max_age:
+    if evidence.complete_scan is None or is_too_old(evidence.complete_scan.started_at, evidence.effective_max_age, now):
         yield "scan_stale", None
 
 

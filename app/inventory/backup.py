@@ -3,10 +3,12 @@
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from sqlalchemy import Connection, create_engine, inspect, text
 from sqlalchemy.engine import make_url
+from sqlalchemy.exc import SQLAlchemyError
 
 from app.errors import StoreError
 from app.inventory.db import is_known_revision
@@ -27,11 +29,35 @@ def database_file(url: str) -> Path:
 
 
 def restore_database(source: Path, target: Path) -> None:
-    """The way back. Nobody looked since the copy was made, so each soak starts anew: nothing is drained before new sweeps."""
-    copy_database(source, target, then="UPDATE drain SET holds_since = NULL, sweeps = 0")
+    """The way back. Nobody looked since the copy was made, so nothing that was proved counts."""
+    copy_database(source, target, then=_distrust_file)
 
 
-def copy_database(source: Path, target: Path, *, then: str | None = None) -> None:
+def distrust(connection: Connection) -> None:
+    """Nothing that was proved counts any more: each soak starts anew, everything is swept, and what was removed while a drain was
+    drained is not known to be so, for it may have come back and gone again. Works on the schema of an older version too."""
+    for table, changes in _DISTRUSTED.items():
+        there = {column["name"] for column in inspect(connection).get_columns(table)}
+        changed = ", ".join(f"{name} = {value}" for name, value in changes.items() if name in there)
+        connection.execute(text(f"UPDATE {table} SET {changed}"))  # noqa: S608 - words of ours
+
+
+_DISTRUSTED = {
+    "drain": {"holds_since": "NULL", "sweeps": "0", "removed": "'{}'"},
+    "deployment": {"watermark": "NULL", "sweep_mark": "NULL", "verification": "NULL"},
+}
+
+
+def _distrust_file(file: Path) -> None:
+    engine = create_engine(f"sqlite:///{file.absolute()}")
+    try:
+        with engine.begin() as connection:
+            distrust(connection)
+    finally:
+        engine.dispose()
+
+
+def copy_database(source: Path, target: Path, *, then: Callable[[Path], None] = lambda _: None) -> None:
     """Copy one database as of one moment. ``target`` appears whole or not at all. Raises ``StoreError``."""
     if not source.is_file():
         raise StoreError(f"There is no database at {source}. Check database_url.")
@@ -43,9 +69,7 @@ def copy_database(source: Path, target: Path, *, then: str | None = None) -> Non
         ):
             read.backup(written, pages=PAGES)
             written.execute("PRAGMA journal_mode=DELETE")  # one file, without a log beside it
-            if then is not None:
-                written.execute(then)
-                written.commit()
+        then(part)
         part.replace(target)
 
 
@@ -81,6 +105,6 @@ def _private(part: Path) -> Iterator[None]:
 def _one_sentence(target: Path) -> Iterator[None]:
     try:
         yield
-    except (OSError, sqlite3.Error) as error:
+    except (OSError, sqlite3.Error, SQLAlchemyError) as error:
         why = getattr(error, "strerror", None) or type(error).__name__
         raise StoreError(f"{target} could not be written ({why}). Nothing was changed.") from None

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import functools
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
@@ -23,6 +23,14 @@ from app.errors import StoreError
 from app.places import MIGRATIONS
 
 LOCK_TIMEOUT = timedelta(seconds=10)  # for a table that a migration changes
+
+
+_UNDO = "undo"
+
+
+def on_rollback(connection: AsyncConnection, undo: Callable[[], None]) -> None:
+    """Have something that is remembered beside the database undone unless this transaction is committed."""
+    connection.info.setdefault(_UNDO, []).append(undo)
 
 
 class Database:
@@ -57,16 +65,28 @@ class Database:
     @asynccontextmanager
     async def write(self) -> AsyncIterator[AsyncConnection]:
         """A transaction that commits at its end. On SQLite one at a time in this process."""
+        undo: list[Callable[[], None]] = []
+        is_kept = False
         try:
             await self._try()
-            if self.is_sqlite:
-                async with self._writer, self.engine.execution_options(write=True).begin() as connection:
-                    yield connection
-            else:
-                async with self.engine.begin() as connection:
-                    yield connection
+            async with self._begin() as connection:
+                connection.info[_UNDO] = undo
+                yield connection
+            is_kept = True
         except (DBAPIError, OSError, sqlite3.Error) as error:
             raise _store_error(error) from None
+        finally:
+            for each in undo if not is_kept else ():
+                each()
+
+    @asynccontextmanager
+    async def _begin(self) -> AsyncIterator[AsyncConnection]:
+        if self.is_sqlite:
+            async with self._writer, self.engine.execution_options(write=True).begin() as connection:
+                yield connection
+        else:
+            async with self.engine.begin() as connection:
+                yield connection
 
     async def _try(self) -> None:
         """Open a SQLite file once without aiosqlite, whose thread would outlive a failure to open."""

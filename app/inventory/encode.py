@@ -120,8 +120,8 @@ def routes_to_json(storage: StorageFacts) -> Json:
 
 
 def is_nameless(routes: Json) -> bool:
-    """Whether some state is stored under no field's name. Entries of earlier versions do not say: without any field it was."""
-    return bool(routes.get("nameless", not routes["fields"]))
+    """Whether some state is stored under no field's name. Entries of earlier versions do not say, so it may be."""
+    return bool(routes.get("nameless", True))
 
 
 # -- one thread ----------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.clock import is_too_old
 from app.inventory import reads
 from app.inventory.views import PollSummary, SourceStatus
 
@@ -71,7 +72,7 @@ def threads_source(
         sentence = "No complete pass of the reporter yet." if is_reported else partial
     elif polls.last is not None and polls.last.state == "incomplete":
         status, sentence = "incomplete", " ".join(reason.sentence for reason in polls.last.reasons)
-    elif now - as_of > max(LEAST_STALE, STALE_AFTER_INTERVALS * poll_interval):
+    elif is_too_old(as_of, max(LEAST_STALE, STALE_AFTER_INTERVALS * poll_interval), now):
         status, sentence = "stale", STOPPED[is_reported]
     return SourceStatus(
         name="threads",

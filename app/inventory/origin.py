@@ -51,14 +51,23 @@ async def keep_origin(
     asked, place = asked_of(settings, hash_key), place_of(settings, hash_key)
     if row is None or asked is None:
         return False
-    before = origin_of(row.source)
-    if before is not None and (before.asked, before.place) == (asked, place):
+    if is_asked(row.source, settings, hash_key):
         return False
+    before = origin_of(row.source)
     is_other = before is not None or was_swept
     await writes.update_deployment(connection, row.id, source=_kept(Origin(asked, place, now if is_other else None)))
     if is_other:
         await writes.update_deployment(connection, row.id, sweep_wanted_at=now)
     return is_other
+
+
+def is_asked(raw: Mapping[str, Any] | None, settings: DeploymentSettings, hash_key: bytes) -> bool:
+    """Whether what is kept of a deployment came with the address, the key and the rest that the settings have."""
+    origin = origin_of(raw)
+    return origin is not None and (origin.asked, origin.place) == (
+        asked_of(settings, hash_key),
+        place_of(settings, hash_key),
+    )
 
 
 def other_server_at(raw: Mapping[str, Any] | None, settings: DeploymentSettings, hash_key: bytes) -> datetime | None:

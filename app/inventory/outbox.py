@@ -143,6 +143,21 @@ async def settle(connection: AsyncConnection, claimed: Claimed, changes: Mapping
     await connection.execute(update(_row).where(same).values(**changes))
 
 
+async def is_overtaken(connection: AsyncConnection, delivery_id: str) -> bool:
+    """Whether a receiver was to be told later that what a message says of a drain is over, or is so again."""
+    later = _row.alias()
+    query = select(later.c.id).where(
+        _row.c.id == delivery_id,
+        _row.c.event == "drained",
+        later.c.webhook == _row.c.webhook,
+        later.c.deployment_id == _row.c.deployment_id,
+        later.c.subject == _row.c.subject,
+        later.c.event.in_(("drained", "withdrawn")),
+        later.c.created_at > _row.c.created_at,
+    )
+    return (await connection.execute(query.limit(1))).first() is not None
+
+
 async def revive(connection: AsyncConnection, delivery_id: str, now: datetime) -> bool:
     """Send a message again that was given up; False when it was not."""
     dead = and_(_row.c.id == delivery_id, _row.c.state == "dead")

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from sqlalchemy import ColumnElement, Table, and_, case, delete, false, func, insert, or_, select, true, update
@@ -12,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.facts.types import Condition, Departure, Leaf, Shape, ThreadFacts
 from app.inventory import cube, tables
+from app.inventory.db import on_rollback
 from app.inventory.encode import (
     Json,
     detail_to_json,
@@ -106,16 +108,17 @@ class Dictionaries:
             await connection.execute(
                 insert(table).values(deployment_id=self.deployment_id, id=known, digest=key, content=content)
             )
+            on_rollback(connection, partial(self._unmake, table.name, key, int(known)))
         self._ids[table.name, key] = known
         return int(known)
 
-    def forget(self) -> None:
-        """After a write that was rolled back: what it made may not be there."""
-        self._ids.clear()
+    def _unmake(self, table: str, key: str, made: int) -> None:
+        """An entry that was rolled back: another process may give its id to another one."""
+        entries: dict[str, dict[int, Any]] = {"shape": self.shapes, "work": self.works, "routes": self.routes}
+        self._ids.pop((table, key), None)
+        entries[table].pop(made, None)
+        self._loaded[table] = min(self._loaded.get(table, 0), made - 1)
         self._met.clear()
-        self._loaded.clear()
-        for entries in (self.shapes, self.works, self.routes):
-            entries.clear()
 
 
 def _insert(connection: AsyncConnection, table: Table) -> Any:

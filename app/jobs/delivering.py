@@ -87,9 +87,10 @@ class Courier:
                 return False
         async with self._store.database.write() as connection:
             claimed = await outbox.claim(connection, self.webhook.name, now=now, lease=LEASE)
+            overtaken = claimed is not None and await outbox.is_overtaken(connection, claimed.id)
         if claimed is None:
             return False
-        outcome = await self._attempt(claimed, now)
+        outcome = Outcome("overtaken") if overtaken else await self._attempt(claimed, now)
         changes = after_attempt(outcome, claimed.attempts, now)
         async with self._store.database.write() as connection:
             await outbox.settle(connection, claimed, changes)
@@ -154,7 +155,7 @@ def after_attempt(outcome: Outcome, attempts: int, now: datetime) -> dict[str, A
     told = {"status": outcome.status, "problem": outcome.problem}
     if outcome.problem is None:
         return told | {"state": "delivered", "ended_at": now}
-    if outcome.problem == "gone" or attempts > len(STEPS):
+    if outcome.problem in ("gone", "overtaken") or attempts > len(STEPS):
         return told | {"state": "dead", "ended_at": now}
     step = STEPS[attempts - 1] * (1 + JITTER * random.random())  # noqa: S311 - so that many do not come at once
     return told | {"state": "waiting", "next_at": now + max(step, outcome.wait)}

@@ -11,7 +11,7 @@ from app.clock import utc_now
 from app.drains.service import Drains
 from app.errors import SourceError, StoreError, Throttled
 from app.inventory import reads, writes
-from app.inventory.origin import keep_origin
+from app.inventory.origin import is_asked, keep_origin
 from app.inventory.store import Store
 from app.inventory.views import PollSummary
 from app.jobs.polling.again import read_again
@@ -61,20 +61,18 @@ class Poller:
                 return await finish(work, failure, requests=self._server.requests - before)
 
     async def verify(self) -> int:
-        """Read a handful of idle heads between two polls; how many. Before the first complete sweep there are none to read."""
+        """Read a handful of idle heads between two polls; how many. None before the first complete sweep, and none with another
+        server or key than the last poll had: what that one does not see is not gone."""
         async with self._lock.held() as deployment_id:
             async with self._store.database.read() as connection:
                 kinds, states = ("sweep", "scan"), ("complete",)
                 last = await reads.find_latest_poll(connection, deployment_id, kinds=kinds, states=states)
-            if last is None:
+                row = await reads.find_deployment(connection, self.settings.name)
+            if last is None or row is None or not is_asked(row.source, self.settings, self._store.hash_key):
                 return 0
             poll = Poll(last.id, deployment_id, "scan", utc_now())
             work = Work(self.settings, self._store, self._drains, self._server, self._lock, poll)
-            try:
-                return await verify_some(work)
-            except BaseException:
-                work.dictionaries.forget()
-                raise
+            return await verify_some(work)
 
     async def _begin(self, deployment_id: int, *, full: bool) -> Work:
         now = utc_now()
@@ -112,9 +110,6 @@ async def _guarded(work: Work) -> SourceError | StoreError | None:
     except StoreError as error:
         work.poll.miss("database")
         return error
-    except BaseException:
-        work.dictionaries.forget()
-        raise
     return None
 
 

@@ -141,9 +141,6 @@ class Reporting:
             await asyncio.sleep(0.05)
         try:
             yield deployment_id
-        except BaseException:
-            self._store.dictionaries(deployment_id).forget()
-            raise
         finally:
             async with database.write() as connection:
                 await writes.release_lock(connection, deployment_id, holder=holder)

@@ -18,8 +18,6 @@ from app.web.render import Pages
 if TYPE_CHECKING:  # Authlib is loaded where a provider is configured
     from app.auth.provider import Provider
 
-DEFAULT_EXPIRY = "90d"
-
 router = APIRouter(
     default_response_class=HTMLResponse, include_in_schema=False, dependencies=[Depends(require_same_origin)]
 )
@@ -35,7 +33,6 @@ def _tokens(request: Request) -> Tokens:
 
 
 Sent = Annotated[Form, Depends(_form)]
-Api = Annotated[Tokens, Depends(_tokens)]
 
 
 # -- signing in and out --------------------------------------------------------------------------------------------

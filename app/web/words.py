@@ -119,6 +119,7 @@ DELIVERY_PROBLEMS = {
     "refused": "refused it",
     "redirected": "sent us elsewhere, where we do not go",
     "gone": "wants no more messages",
+    "overtaken": "is not told: a later message says what holds now",
     "no_secret": "has no secret where the settings say",
 }
 

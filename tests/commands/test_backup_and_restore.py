@@ -17,6 +17,7 @@ from app.inventory.writes import Dictionaries
 from tests.commands.test_command_line import Installed, installed
 from tests.flows.product import DEPLOYMENT, node_drain, one_deployment
 from tests.unit.builders import facts, row, uuid_of
+from tests.unit.test_register import upgrade_to
 
 SETTINGS = one_deployment("http://127.0.0.1:9", node_drain("drop-it", "support", "hold"))
 THREADS = 7
@@ -40,7 +41,20 @@ async def _fill(file: Path) -> None:
         await writes.upsert_threads(connection, Dictionaries(deployment_id), found, poll_id=1)
     await database.close()
     with closing(sqlite3.connect(file)) as connection, connection:
-        connection.execute("UPDATE drain SET holds_since = '2026-11-30 12:00:00', sweeps = 5")
+        connection.execute(
+            "UPDATE drain SET holds_since = '2026-11-30 12:00:00', sweeps = 5, removed = '{\"node:hold\": \"2026-11-30T12:00:00+00:00\"}'"
+        )
+        connection.execute("UPDATE deployment SET watermark = '2026-11-30 12:00:00'")
+
+
+def proved(run: Installed) -> list[object]:
+    with closing(sqlite3.connect(run.product.database)) as connection:
+        (drain,) = connection.execute("SELECT holds_since, sweeps, removed FROM drain")
+        (deployment,) = connection.execute("SELECT watermark, sweep_mark, verification FROM deployment")
+    return [*drain, *deployment]
+
+
+NOTHING = [None, 0, "{}", None, None, None]
 
 
 def answers(run: Installed) -> object:
@@ -64,7 +78,23 @@ def test_a_backup_gives_the_same_answers_elsewhere_and_every_soak_starts_anew(ru
     first_key, second_key = (one.product.folder / "drainboard.key" for one in (run, second))
     assert first_key.read_bytes() == second_key.read_bytes()
     assert run("gate", "drop-it", "--json").json["soak"]["sweeps"] > 0
-    assert second("gate", "drop-it", "--json").json["soak"]["sweeps"] == 0
+    assert proved(run)[2] != "{}"
+    assert proved(second) == NOTHING
+
+
+def test_a_database_that_other_tools_restored_is_distrusted(run: Installed) -> None:
+    assert proved(run) != NOTHING
+    assert run("db", "distrust", "--json").json == {"distrusted": True}
+    assert proved(run) == NOTHING
+
+
+def test_a_backup_of_the_first_schema_is_restored(run: Installed, tmp_path: Path) -> None:
+    old = tmp_path / "old.db"
+    upgrade_to(f"sqlite+aiosqlite:///{old}", "0001")
+    (tmp_path / "old.db.key").write_bytes((run.product.folder / "drainboard.key").read_bytes())
+    second = installed(tmp_path / "second", SETTINGS)
+    assert second("db", "restore", str(old), "--json").json["revision"] == "0001"
+    assert second("drains", "list").code == 0
 
 
 def test_nothing_is_overwritten_and_nothing_else_is_taken(run: Installed, tmp_path: Path) -> None:

@@ -57,6 +57,23 @@ async def test_a_head_that_waits_is_found(board: Open, server: FakeAgentServer) 
         assert await it.verdict() == "blocked"
 
 
+async def test_with_another_key_nothing_is_read_before_a_poll_has_seen_what_it_shows(
+    board: Open, server: FakeAgentServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What one key does not see is not gone: a worker with another one would empty the drain's threads."""
+    monkeypatch.setenv("ONE_KEY", "one")
+    monkeypatch.setenv("OTHER_KEY", "other")
+    server.settled(HEADS)
+    server.parked(static=True).status = "idle"
+    async with board(verify_idle_per_sweep=0, api_key_env="ONE_KEY") as it:
+        await it.poll()
+    server.fail("/threads/", lambda _: httpx.Response(404, json={"detail": "Not found"}), times=1000)
+    async with board(verify_idle_per_sweep=0, api_key_env="OTHER_KEY") as it:
+        assert await _verify(it) == 0
+        assert "gone" not in await it.conditions()
+        assert await it.verdict() == "unknown"
+
+
 async def test_nothing_is_read_for_a_drain_that_is_blocked(board: Open, server: FakeAgentServer) -> None:
     server.settled(HEADS)
     server.parked()

@@ -192,6 +192,30 @@ async def test_what_only_drainboard_knows_of_is_not_erased(board: Open, server: 
         assert (await erase(it, thread))[0] == 200
 
 
+async def test_a_loss_behind_a_reading_that_failed_is_not_erased(board: Open, server: FakeAgentServer) -> None:
+    """The node is back, so nothing but what is remembered says that an answer was thrown away."""
+    server.settled(3)
+    thread = server.parked()
+    async with board(verify_idle_per_sweep=100) as it:
+        await it.poll(full=True)
+        server.deploy("support", "intake", "finish")
+        await it.poll(full=True)
+        server.finish(thread)
+        await it.poll(full=True)
+        assert (await it.conditions())["lost"] == 1
+        server.deploy("support", "intake", "finish", "await_approval")
+        server.fail(f"/threads/{thread.id}/state", lambda _: httpx.Response(503), times=50)
+        thread.updated_at = it.clock.tick(minutes=1)
+        await it.poll(full=True)
+        assert (await it.conditions())["unread"] == 1
+        status, said = await erase(it, thread)
+        assert (status, said["error"]["code"]) == (409, "only_here")
+        server.faults.clear()
+        for _ in range(3):
+            await it.poll(full=True)
+            assert await it.verdict() != "drained"
+
+
 async def test_a_listed_id_that_is_erased_makes_the_index_old_and_a_wiped_store_stays_one(
     board: Open, server: FakeAgentServer
 ) -> None:

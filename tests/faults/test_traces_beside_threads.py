@@ -92,6 +92,23 @@ async def test_an_old_thread_that_passed_through_blocks_and_is_no_leak(
     assert "leaking" not in codes
 
 
+async def test_a_process_without_the_traces_in_its_settings_does_not_do_without_them_at_once(
+    board: Open, server: FakeAgentServer, clock: Clock, runs: Runs, langsmith: dict[str, Any]
+) -> None:
+    """Several processes work on one database, and the settings of one may be older."""
+    [old] = server.settled(1)
+    _run(runs, clock, old, NODE)
+    async with board(langsmith=langsmith) as it:
+        await it.poll(full=True)
+        assert "node_still_entered" in await it.codes()
+    async with board() as it:
+        await it.poll(full=True)
+        assert (await it.verdict(), await it.codes()) == ("unknown", {"not_evaluated"})
+        clock.tick(hours=25)
+        await it.poll(full=True)
+        assert await it.verdict() == "drained"
+
+
 async def test_a_run_after_the_last_look_at_the_threads_is_not_judged_before_the_next_look(
     board: Open, server: FakeAgentServer, clock: Clock, runs: Runs, langsmith: dict[str, Any]
 ) -> None:

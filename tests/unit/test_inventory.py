@@ -218,9 +218,14 @@ async def test_a_write_that_was_rolled_back_is_forgotten(inventory: Inventory) -
 
     with pytest.raises(ZeroDivisionError):
         await fail()
-    inventory.dictionaries.forget()
     await inventory.keep(*reversed(ZOO))
     assert len(await inventory.known([one.row.thread_id for one in ZOO])) == len(ZOO)
+    table, fresh = tables.thread.c, inventory.fresh()
+    async with inventory.database.read() as connection:
+        await fresh.load(connection)
+        rows = (await connection.execute(select(table.work_id, table.row_shape_id, table.state_shape_id))).all()
+    assert {row.work_id for row in rows} <= set(fresh.works) == set(inventory.dictionaries.works)
+    assert {found for row in rows for found in row[1:] if found is not None} <= set(fresh.shapes)
 
 
 @pytest.mark.parametrize("text", ["ünï ☃ 😀", "a'b\"c\\d", "%s {x} :y", "x" * 255])

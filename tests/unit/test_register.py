@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 from alembic.config import Config
-from sqlalchemy import JSON, column, func, insert, select, table
+from sqlalchemy import JSON, column, func, insert, select, table, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from alembic import command
 from app.errors import BadRequest
 from app.inventory import reads, register, tables, writes
+from app.inventory.cube import check_counts
 from app.inventory.db import Database
+from app.inventory.encode import is_nameless
 from app.inventory.register import Words
 from app.inventory.writes import Dictionaries
 from app.places import MIGRATIONS
@@ -314,3 +316,27 @@ async def test_the_way_back_to_the_first_schema_keeps_the_drains(empty_address: 
         names = (await connection.execute(select(FIRST_DRAIN.c.name).order_by(FIRST_DRAIN.c.id))).scalars()
         assert list(names) == ["was-removed", "stands"]
     await database.close()
+
+
+async def test_storage_that_does_not_say_whether_a_state_is_stored_whole_is_read_again(empty_address: str) -> None:
+    """Such an erasure was clear for ever: past checkpoints may hold the field in a state that is stored under no name."""
+    await asyncio.to_thread(upgrade_to, empty_address, "0016")
+    database = Database(empty_address)
+    said = {"branches": [], "joins": [], "sends": False, "fields": ["a"], "empty": []}
+    async with database.write() as connection:
+        deployment_id = await writes.ensure_deployment(connection, "prod", NOW)
+        for number, content in enumerate((said, said | {"nameless": False}), 1):
+            values = {"deployment_id": deployment_id, "id": number, "digest": str(number), "content": content}
+            await connection.execute(insert(tables.routes).values(**values))
+        known = Dictionaries(deployment_id)
+        await writes.upsert_threads(connection, known, [facts(row(uuid_of(n))) for n in (1, 2)], poll_id=1)
+        for number in (1, 2):
+            mine = tables.thread.c.thread_id == uuid_of(number)
+            await connection.execute(update(tables.thread).where(mine).values(routes_id=number))
+    await database.upgrade()
+    async with database.read() as connection:
+        query = select(tables.thread.c.routes_id).order_by(tables.thread.c.thread_id)
+        assert list((await connection.execute(query)).scalars()) == [None, 2]
+    assert (await check_counts(database)).differences == ()
+    await database.close()
+    assert is_nameless(said)

@@ -85,6 +85,8 @@ MISSING: dict[str, tuple[Evidence, set[str]]] = {
     "last sweep failed": (evidence(last_sweep=poll(9, state="failed")), {"sweep_incomplete"}),
     "sweep stale": (evidence(complete_sweep=poll(started_at=NOW - 25 * HOUR)), {"sweep_stale"}),
     "scan stale": (evidence(complete_scan=poll(started_at=NOW - 16 * MINUTE)), {"scan_stale"}),
+    "a scan in the future": (evidence(complete_scan=poll(started_at=NOW + MINUTE)), {"scan_stale"}),
+    "a sweep in the future": (evidence(complete_sweep=poll(started_at=NOW + MINUTE)), {"sweep_stale"}),
     "no scan": (evidence(complete_scan=None), {"scan_stale"}),
     "source failed": (evidence(source=FAILED), {"source_failed"}),
     "nobody there": (evidence(dispositions={}), {"empty_population"}),

@@ -35,8 +35,6 @@ async def finish(work: Work, failure: Failure, *, requests: int) -> PollSummary:
     poll, now = work.poll, utc_now()
     is_complete = not poll.reasons
     state = "complete" if is_complete else "incomplete" if poll.asked else "failed"
-    if failure:
-        work.dictionaries.forget()
     async with work.writing() as connection:
         if not poll.revision_held:
             await writes.distrust_readings(connection, poll.deployment_id, since=poll.unsure_since)
