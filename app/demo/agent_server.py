@@ -163,7 +163,7 @@ class LocalAgentServer:
             if process.poll() is not None:
                 raise AgentServerFailed(
                     f"The Agent Server ended with exit code {process.returncode} before it answered; read {self.log}, "
-                    "usually a graph in its folder cannot be imported."
+                    f"usually a graph in its folder cannot be imported. It ends with:\n{_last_lines(written)}"
                 )
             if time.monotonic() > deadline:
                 raise AgentServerFailed(
@@ -226,6 +226,10 @@ def _tail(log: Path, start: int) -> bytes:
     with log.open("rb") as file:
         file.seek(start)
         return file.read()
+
+
+def _last_lines(written: bytes) -> str:
+    return "\n".join(written.decode(errors="replace").splitlines()[-8:])
 
 
 def _free_port() -> int:

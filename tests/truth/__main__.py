@@ -1,4 +1,5 @@
-"""The long run of the truth machine: prints its figures and its table. Exit code 1 if the product lied."""
+"""The long run of the truth machine: prints its figures and its table. Exit code 1 if the product lied, or a session broke
+off."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import argparse
 import contextlib
 import sys
 import time
+import traceback
 
 from tests.truth.figures import Figures
 from tests.truth.histories import Size
@@ -25,10 +27,16 @@ def main() -> int:
     parser.add_argument("--mutate", choices=sorted(LIVED), default=None, help="break a rule of the product")
     asked = parser.parse_args()
     figures, began, number = Figures(), time.monotonic(), asked.session
+    broken: list[str] = []
     with LIVED[asked.mutate]() if asked.mutate else contextlib.nullcontext():
         while figures.histories < asked.histories and not _is_over(began, asked.minutes):
             size = WHERE_IT_SHOWS.get(asked.mutate, Size())
-            run_session(f"{asked.seed}.{number}", figures, size, ends_when_caught=asked.mutate is not None)
+            name = f"{asked.seed}.{number}"
+            try:
+                run_session(name, figures, size, ends_when_caught=asked.mutate is not None)
+            except Exception:  # noqa: BLE001 - what the other sessions saw is kept; the run has failed
+                broken.append(name)
+                traceback.print_exc()
             number += 1
             _tell(began, figures)
     sys.stdout.write(
@@ -40,7 +48,9 @@ def main() -> int:
         sys.stdout.write(
             f"Mutation {asked.mutate!r}: false drained in {len(caught)} histories, some lie in {len(noticed)}\n"
         )
-    return 1 if figures.lies else 0
+    if broken:
+        sys.stdout.write(f"Sessions that broke off: {', '.join(broken)}\n")
+    return 1 if figures.lies or broken else 0
 
 
 def _tell(began: float, figures: Figures) -> None:

@@ -14,6 +14,7 @@ from tests.truth.lives import (
     SECRET,
     VERSION,
     Life,
+    at_or_below,
     has_wrong_kind,
     is_not_a_version,
     loses_by_rename,
@@ -82,6 +83,8 @@ class Watched:
     def surely_unneeded(self, life: Life) -> bool:
         """Whether nothing at all of this thread is at a node target."""
         quiet = not life.lost and not life.is_busy and not any(life.is_unsure(node) for node in self.nodes)
+        inside = (leaf != node and at_or_below(leaf, node) for leaf in life.set_aside for node in self.nodes)
+        quiet = quiet and not any(inside)  # the node around it is still scheduled
         return quiet and not any(life.needs(node) for node in self.nodes)
 
     def _at_node(self, life: Life) -> bool:
