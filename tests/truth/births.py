@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,13 +19,15 @@ A_DAY = 86_400
 
 @dataclass
 class Maker:
-    """Makes threads for one history. `states` are what a `support` thread of it may hold."""
+    """Makes threads for one history. `states` are what a `support` thread of it may hold, dealt out so that what its drains are
+    about comes first: `dealt` counts, by the place in `states`."""
 
     history: str
     client: LangGraphClient
     world: World
     dice: random.Random
     states: tuple[Mapping[str, object], ...]
+    dealt: Counter[int] = field(default_factory=Counter)
     held: list[Life] = field(default_factory=list)
 
     def rolling(self, dice: random.Random) -> Maker:
@@ -51,8 +54,10 @@ class Maker:
 
     def state(self) -> dict[str, object]:
         """What a new `support` thread holds, of what the deployed graph declares."""
-        state = dict(self.dice.choice(self.states))
-        return {name: value for name, value in state.items() if self.world.declares(name)}
+        places = range(len(self.states))
+        place = min(self.dice.sample(places, len(places)), key=lambda one: self.dealt[one])
+        self.dealt[place] += 1
+        return {name: value for name, value in self.states[place].items() if self.world.declares(name)}
 
     async def ran(self, graph: str, shape: str, state: Mapping[str, Any] | None = None, **options: Any) -> Life:
         """A thread after one run."""

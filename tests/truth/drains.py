@@ -97,13 +97,20 @@ class Watched:
             return True
         if life.holds is None or life.never_ran:
             return False
+        return self._is_hit_by(life.holds, waits=bool(life.at))
+
+    def _is_hit_by(self, holds: dict[str, object], *, waits: bool) -> bool:
         found = {
-            "rename": loses_by_rename(life.holds),
-            "version": is_not_a_version(life.holds, MINIMUM, NEWEST),
-            "kind": has_wrong_kind(life.holds),
-            "remove": NOTES in life.holds and bool(life.at),
+            "rename": loses_by_rename(holds),
+            "version": is_not_a_version(holds, MINIMUM, NEWEST),
+            "kind": has_wrong_kind(holds),
+            "remove": NOTES in holds and waits,
         }
         return any(found.get(name, False) for name in self.fields)
+
+    def suits(self, holds: Mapping[str, object]) -> bool:
+        """Whether a thread that holds this may need a field of the drain."""
+        return self._is_hit_by(dict(holds), waits=True) or ("erase" in self.fields and SECRET in holds)
 
 
 _FIELDS: dict[str, dict[str, Any]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -99,8 +100,10 @@ def histories(
         if number < len(size.first):
             chosen = [size.first[number][:2]]
         is_mixed = dice.random() < 0.4 or any(more.get("fields") for _, more in chosen)
-        maker = Maker(name, client, world, random.Random(name), STATES["mixed" if is_mixed else "new"])
+        states = STATES["mixed" if is_mixed else "new"]
         drains = [Watched(name, graph, policy=_policy(dice), **more) for graph, more in chosen]
+        first = [place for place, state in enumerate(states) if any(drain.suits(state) for drain in drains)]
+        maker = Maker(name, client, world, random.Random(name), states, Counter(dict.fromkeys(first, -1)))
         by_name = {drain.name: drain for drain in drains}
         yield History(name, maker, list(by_name.values()), tuple(dict.fromkeys(graph for graph, _ in chosen)))
 
