@@ -187,25 +187,46 @@ async def take(store: Store, deployment_id: int, push: Push, *, now: datetime, a
         is_whole = push.snapshot is not None and push.done
         if is_whole:
             await index.forget_older(connection, deployment_id, reading=reading)
-        malformed += known.malformed if known and push.snapshot is not None and not begins else 0
-        twice += known.duplicates if known and push.snapshot is not None and not begins else 0
-        under_way = push.snapshot is not None and not push.done
-        status, sentence = _outcome(None, malformed if push.snapshot is not None else 0)
-        await index.set_source(
-            connection,
-            deployment_id,
-            kind=push.kind,
-            reading=reading,
-            snapshot=push.snapshot if under_way else None,
-            as_of=(known.as_of if known else None) if under_way else now,
-            tried_at=now,
-            status=(known.status if known else "incomplete") if under_way else status,
-            sentence=(known.sentence if known else None) if under_way else sentence,
-            malformed=malformed,
-            duplicates=twice,
-        )
+        stands = _stands(known, push, begins=begins, malformed=malformed, duplicates=twice, now=now)
+        await index.set_source(connection, deployment_id, reading=reading, tried_at=now, **stands)
         listed = await index.count_entries(connection, deployment_id)
-    return IndexTaken(len(entries), malformed, twice, listed, not under_way, tuple(problems[:MAX_PROBLEMS]))
+    under_way = push.snapshot is not None and not push.done
+    told = stands if push.snapshot is not None else {"malformed": malformed, "duplicates": twice}
+    return IndexTaken(
+        len(entries), told["malformed"], told["duplicates"], listed, not under_way, tuple(problems[:MAX_PROBLEMS])
+    )
+
+
+def _stands(
+    known: Any | None, push: Push, *, begins: bool, malformed: int, duplicates: int, now: datetime
+) -> dict[str, Any]:
+    """How the list stands after a batch: while one is under way, the one before it counts."""
+    if push.snapshot is None:
+        return _added(known, push, malformed=malformed, duplicates=duplicates, now=now)
+    counts = {"malformed": malformed, "duplicates": duplicates}
+    if known is not None and not begins:
+        counts = {"malformed": malformed + known.malformed, "duplicates": duplicates + known.duplicates}
+    if push.done:
+        status, sentence = _outcome(None, counts["malformed"])
+        return {"kind": push.kind, "status": status, "sentence": sentence, "as_of": now, **counts}
+    return {
+        "kind": push.kind,
+        "snapshot": push.snapshot,
+        "status": known.status if known else "incomplete",
+        "sentence": known.sentence if known else None,
+        "as_of": known.as_of if known else None,
+        **counts,
+    }
+
+
+def _added(known: Any | None, push: Push, *, malformed: int, duplicates: int, now: datetime) -> dict[str, Any]:
+    """What is added to a list makes it younger, unless a query gives it; it never makes a list whole that is not."""
+    if known is None:
+        counts = {"malformed": malformed, "duplicates": duplicates}
+        return {"kind": push.kind, "status": "complete", "sentence": None, "as_of": now, **counts}
+    stays = known.as_of is None or known.kind == "query"
+    kept = ("kind", "snapshot", "status", "sentence", "failing_since", "malformed", "duplicates")
+    return {**{name: getattr(known, name) for name in kept}, "as_of": known.as_of if stays else now}
 
 
 def _parsed(rows: Sequence[Mapping[str, Any]], *, as_is: bool) -> tuple[list[IndexEntry], list[IndexProblem], int]:

@@ -82,7 +82,7 @@ class TraceReader:
     _opened_at: datetime | None = None
     _not_before: datetime | None = None
     _throttled: int = 0
-    _window: timedelta = LEAST_WINDOW
+    _window: timedelta | None = None  # of the widest drain; not known before the drains were looked at
 
     async def read(self, deployment_id: int) -> None:
         """Read what is new, and remember how it went."""
@@ -154,8 +154,8 @@ class TraceReader:
             run_name(target["name"]) for spec in open_drains for target in spec["targets"] if target["kind"] == "node"
         }
         windows = [timedelta(seconds=spec["policy"]["trace_window"]) for spec in open_drains]
-        self._window = max([LEAST_WINDOW, *windows])
-        reach = self._window if self.settings.retention is None else min(self._window, self.settings.retention)
+        self._window = window = max([LEAST_WINDOW, *windows])
+        reach = window if self.settings.retention is None else min(window, self.settings.retention)
         start = now - reach  # what has expired cannot be asked for
         others = {run_name(node) for found in revisions for node in found.nodes} - _NOT_NODES - targets
         anew = {
@@ -253,7 +253,8 @@ class TraceReader:
                 project_url=project.url if project else kept.project_url if kept else None,
                 project_began_at=project.began_at if project else kept.project_began_at if kept else None,
             )
-            await traces.prune_runs(connection, deployment_id, before=now - self._window)
+            if self._window is not None:  # a process that could not ask yet forgets nothing
+                await traces.prune_runs(connection, deployment_id, before=now - self._window)
         log.info("traces.read", deployment=self.deployment, status=status, code=code)
 
 

@@ -318,6 +318,33 @@ async def test_a_whole_list_forgets_what_it_no_longer_has_and_a_part_does_not(st
         assert await index.count_entries(connection, deployment_id) == 1
 
 
+@pytest.mark.parametrize("before", ["half a list", "a list with a bad row", "a query that failed"])
+async def test_what_is_added_never_makes_a_list_whole_that_is_not(
+    store: Store, deployment_id: int, before: str
+) -> None:
+    """Otherwise one new thread would prove that every thread of the application was seen."""
+    if before == "half a list":
+        await take(store, deployment_id, _push({"thread_id": uuid_of(8)}, done=False), now=NOW)
+    elif before == "a list with a bad row":
+        await take(store, deployment_id, _push({"thread_id": uuid_of(8)}, {"thread_id": ""}), now=NOW)
+    else:
+        async with store.database.write() as connection:
+            failed = {"kind": "query", "reading": 3, "status": "failed", "malformed": 0, "duplicates": 0}
+            await index.set_source(connection, deployment_id, **failed, as_of=NOW - HOUR, tried_at=NOW)
+    async with store.database.read() as connection:
+        known = await index.find_source(connection, deployment_id)
+
+    await take(store, deployment_id, _push({"thread_id": uuid_of(9)}, snapshot=None), now=NOW + HOUR)
+
+    async with store.database.read() as connection:
+        after = await index.find_source(connection, deployment_id)
+    assert known is not None
+    assert after is not None
+    assert (after.status, after.kind, after.snapshot) == (known.status, known.kind, known.snapshot)
+    assert after.status != "complete"
+    assert after.as_of == (NOW + HOUR if before == "a list with a bad row" else known.as_of)
+
+
 async def test_a_batch_of_a_list_that_was_overtaken_is_refused(store: Store, deployment_id: int) -> None:
     """Its end would forget what the other list has."""
     await take(store, deployment_id, _push({"thread_id": uuid_of(8)}, snapshot="first", done=False), now=NOW)

@@ -14,8 +14,8 @@ from starlette.responses import JSONResponse
 
 from app.demo.langsmith.runs import Runs
 from app.demo.langsmith.standin import make_standin, serve_standin
-from app.drains.spec import DrainSpec, Target, to_json
-from app.inventory import tables, traces, writes
+from app.drains.spec import DrainSpec, Policy, Target, to_json
+from app.inventory import reads, tables, traces, writes
 from app.inventory.db import Database
 from app.inventory.revisions import Drawn, keep_revisions
 from app.inventory.store import Store
@@ -220,6 +220,29 @@ async def test_a_node_is_watched_since_the_project_began_at_the_earliest(
 
     assert (target.entered, quiet.entered) == (1, 0)
     assert quiet.watched_since == NOW - timedelta(minutes=1, seconds=1)
+
+
+async def test_a_process_that_cannot_ask_forgets_nothing_that_a_wide_window_needs(
+    *, store: Store, deployment_id: int, reader: TraceReader, between: Between, runs: Runs, clock: Clock
+) -> None:
+    """What is covered is not asked for again, so a run that is forgotten would never be found again."""
+    async with store.database.write() as connection:
+        spec = DrainSpec("drop", "d", "support", (Target("node", NODE),), policy=Policy(trace_window=timedelta(days=14)))
+        drain = await reads.find_drain(connection, "drop")
+        await writes.update_drain(connection, drain.id, spec=to_json(spec))
+    runs.take(_raw(1, ago=timedelta(days=9)))
+    await reader.read(deployment_id)
+    assert (await _coverage(store, deployment_id))[NODE].covered_from < NOW - timedelta(days=13)
+
+    started_anew = TraceReader("d", reader.settings, store)
+    between.fail("/info", slow_down())
+    await started_anew.read(deployment_id)
+    between.mend()
+    clock.now += timedelta(minutes=1)
+    await started_anew.read(deployment_id)
+    await started_anew.aclose()
+
+    assert [run.node for run in await _kept(store)] == [NODE]
 
 
 # -- more than one poll reads ------------------------------------------------------------------------------------------
