@@ -1,6 +1,6 @@
 """How long an application's list of threads takes, and how much memory: by query, by file and by push.
 
-    .venv/bin/python -m benchmarks.thread_index [ROWS] [WAY ...] [--store postgresql]
+    .venv/bin/python -m benchmarks.thread_index [ROWS] [WAY ...] [--store postgresql] [--once]
 
 Ways: ``sqlite`` and ``postgresql`` (a query on the application's database), ``csv`` and ``jsonl`` (the command line), ``push``
 (batches of 2,000 over HTTP to a running dashboard), all of them by default. Each is a process of its own, with a new store in a
@@ -251,8 +251,8 @@ def _wait_for(client: httpx.Client, process: "subprocess.Popen[bytes]") -> None:
     raise SystemExit("The dashboard did not start.")
 
 
-def one_way(way: str, count: int, store: str) -> None:
-    """Fill, take twice (the second time nothing is new), compare."""
+def one_way(way: str, count: int, store: str, *, again: bool) -> None:
+    """Fill, take twice if that is wanted (the second time nothing is new), compare."""
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         server = stack.enter_context(_server(folder)) if "postgresql" in (way, store) else ""
@@ -274,8 +274,8 @@ def one_way(way: str, count: int, store: str) -> None:
             environment["APPLICATION"] = _postgresql(server, count)
         elif way == "sqlite":
             environment["APPLICATION"] = _sqlite(folder, count)
-        for again in ("", ", again"):
-            what = f"{count:>9,} rows, {way} into {store}{again}"
+        for time_ in ("", ", again")[: 1 + again]:
+            what = f"{count:>9,} rows, {way} into {store}{time_}"
             if way == "push":
                 _push(what, count, **environment)
             else:
@@ -290,11 +290,12 @@ def main() -> None:
     given.add_argument("rows", nargs="?", default=1_000_000, type=lambda raw: int(raw.replace(",", "")))
     given.add_argument("ways", nargs="*", metavar="way", help=", ".join(WAYS))
     given.add_argument("--store", choices=("sqlite", "postgresql"), default="sqlite")
+    given.add_argument("--once", action="store_true", help="do not take the list a second time")
     found = given.parse_args()
     for way in found.ways or WAYS:
         if way not in WAYS:
             given.error(f"{way} is none of {', '.join(WAYS)}")
-        one_way(way, found.rows, found.store)
+        one_way(way, found.rows, found.store, again=not found.once)
 
 
 if __name__ == "__main__":
