@@ -66,8 +66,8 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def minute(moment: str | None) -> str:
-    """A time of the API, short enough for a column."""
-    return f"{moment[:10]} {moment[11:16]}" if moment else ""
+    """A time of the API, short enough for a column. The first of all times is one that nobody knows."""
+    return f"{moment[:10]} {moment[11:16]}" if moment and not moment.startswith("1970-01-01T00:00") else ""
 
 
 def plain(value: object) -> str:
