@@ -2,7 +2,7 @@
 
     .venv/bin/python -m benchmarks.traces [RUNS] [--store postgresql]
 
-A project of so many runs in 72 hours, a third of them of the target, is answered by a stand-in that makes each page when it is
+A project of so many runs in 72 hours, three quarters of them of the target, is answered by a stand-in that makes each page when it is
 asked for it. One poll asks a question for 100,000 runs at most, so that several polls are needed; then one that finds little new.
 """
 
@@ -32,7 +32,7 @@ from app.jobs.traces import TraceReader
 from app.settings import DeploymentSettings, DrainSettings, LangSmithSettings, Settings
 from benchmarks.filling import fill, postgresql_server
 
-TARGET, SHARE = "await_approval", 3
+TARGET = "await_approval"
 SPAN = timedelta(hours=71)
 MOST_POLLS = 100
 
@@ -57,7 +57,7 @@ def project(count: int, now: datetime) -> FastAPI:
         body = orjson.loads(await request.body())
         is_target = f'eq(name, "{TARGET}")' in body["filter"]
         since, until = (datetime.fromisoformat(body[key]) for key in ("min_start_time", "max_start_time"))
-        total = count // SHARE if is_target else count - count // SHARE
+        total = count * 3 // 4 if is_target else count // 4
         step = SPAN / total
         first = int(body.get("cursor") or max(0, -(-(now - until) // step)))
         last = min(total, int((now - since) / step), first + body["page_size"])
@@ -133,9 +133,9 @@ def _store(folder: Path, kind: str) -> Iterator[str]:
 
 if __name__ == "__main__":
     given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    given.add_argument("runs", nargs="?", default=600_000, type=lambda raw: int(raw.replace(",", "")))
+    given.add_argument("runs", nargs="?", default=200_000, type=lambda raw: int(raw.replace(",", "")))
     given.add_argument("--store", choices=("sqlite", "postgresql"), default="sqlite")
     options = given.parse_args()
     with tempfile.TemporaryDirectory() as name, _store(Path(name), options.store) as address:
-        print(f"{options.runs:,} runs, a third of them of the target, into {options.store}", flush=True)  # noqa: T201
+        print(f"{options.runs:,} runs, three quarters of them of the target, into {options.store}", flush=True)  # noqa: T201
         asyncio.run(run(options.runs, Path(name), address))

@@ -4,7 +4,7 @@ A failure here is an outcome that is remembered, never an exception: the poll of
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 
@@ -114,11 +114,23 @@ class TraceReader:
             if known is not None and known.project != self.settings.project:
                 await traces.forget_runs(connection, deployment_id)
         source, project = await self._open(now)
+        if known is not None and known.project_url not in (None, project.url):
+            await self._read_anew(deployment_id)
         questions = await self._questions(deployment_id, now)
         outcome = await self._ask(deployment_id, source, project, questions)
         if outcome.whole and any(question.span.reached is not None for question in questions):
             outcome = await self._ask(deployment_id, source, project, await self._questions(deployment_id, now))
         return outcome
+
+    async def _read_anew(self, deployment_id: int) -> None:
+        """Another project of the same name: where the traces were sent between the last reading and the new address nobody knows.
+        What was found in the one before stays found."""
+        async with self.store.database.write() as connection:
+            covered = await traces.list_coverage(connection, deployment_id)
+            nothing = {name: replace(found, covered_from=found.covered_until) for name, found in covered.items()}
+            for name, found in (await traces.list_under_way(connection, deployment_id)).items():
+                nothing.setdefault(name, Coverage(name, found.exact, found.until, found.until))
+            await traces.set_coverage(connection, deployment_id, nothing.values())
 
     async def _ask(
         self, deployment_id: int, source: LangSmith, project: Project, questions: Iterable[Question]

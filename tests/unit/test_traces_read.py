@@ -208,6 +208,26 @@ async def test_another_project_starts_anew(
     assert [run.run_id for run in await _kept(store)] == [str(uuid.UUID(int=3))]
 
 
+async def test_a_project_of_the_same_name_elsewhere_is_read_from_its_beginning(
+    *, store: Store, deployment_id: int, reader: TraceReader, runs: Runs, clock: Clock
+) -> None:
+    """The server may have traced into the new one for hours before the address here was changed."""
+    runs.take(_raw(1, ago=timedelta(hours=2)))
+    await reader.read(deployment_id)
+    moved = Runs()
+    moved.take(_raw(2, ago=timedelta(hours=1)))
+    moved.take(_raw(3, ago=timedelta(hours=80)))
+    between = Between(make_standin(moved))
+    clock.now += timedelta(minutes=1)
+    with serve_standin(between) as url:
+        settings = LangSmithSettings(project="demo", endpoint=url, web_url="https://traces.example")
+        other = TraceReader("d", settings, store)
+        await other.read(deployment_id)
+        await other.aclose()
+
+    assert sorted(run.run_id for run in await _kept(store)) == [str(uuid.UUID(int=n)) for n in (2, 3)]
+
+
 async def test_a_node_is_watched_since_the_project_began_at_the_earliest(
     store: Store, deployment_id: int, reader: TraceReader, runs: Runs
 ) -> None:
@@ -227,7 +247,9 @@ async def test_a_process_that_cannot_ask_forgets_nothing_that_a_wide_window_need
 ) -> None:
     """What is covered is not asked for again, so a run that is forgotten would never be found again."""
     async with store.database.write() as connection:
-        spec = DrainSpec("drop", "d", "support", (Target("node", NODE),), policy=Policy(trace_window=timedelta(days=14)))
+        spec = DrainSpec(
+            "drop", "d", "support", (Target("node", NODE),), policy=Policy(trace_window=timedelta(days=14))
+        )
         drain = await reads.find_drain(connection, "drop")
         await writes.update_drain(connection, drain.id, spec=to_json(spec))
     runs.take(_raw(1, ago=timedelta(days=9)))
