@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
+from sqlalchemy.ext.asyncio import AsyncConnection
+
 from app.clock import utc_now
 from app.errors import BadRequest, DrainboardError, SourceError, Throttled
 from app.facts.index import IndexEntry
@@ -176,6 +178,11 @@ async def take(store: Store, deployment_id: int, push: Push, *, now: datetime, a
         snapshot = known.snapshot if known else None
         begins = push.snapshot is not None and push.begin and push.snapshot != snapshot
         if push.snapshot is not None and not begins and push.snapshot != snapshot:
+            if push.done and known is not None and await _ended(connection, known, entries):
+                listed = await index.count_entries(connection, deployment_id)
+                return IndexTaken(
+                    len(entries), known.malformed, known.duplicates, listed, True, tuple(problems[:MAX_PROBLEMS])
+                )
             raise BadRequest(
                 "This batch is part of a list that is not the one under way. Send the list anew from its first batch, "
                 "with begin: true."
@@ -195,6 +202,13 @@ async def take(store: Store, deployment_id: int, push: Push, *, now: datetime, a
     return IndexTaken(
         len(entries), told["malformed"], told["duplicates"], listed, not under_way, tuple(problems[:MAX_PROBLEMS])
     )
+
+
+async def _ended(connection: AsyncConnection, known: Any, entries: Sequence[IndexEntry]) -> bool:
+    """Whether a list's last batch comes a second time, after its answer was lost: all that it lists is in the list that ended."""
+    ids = {entry.thread_id for entry in entries}
+    listed = await index.count_listed(connection, known.deployment_id, ids, reading=known.reading)
+    return known.snapshot is None and bool(ids) and listed == len(ids)
 
 
 def _stands(

@@ -276,6 +276,23 @@ async def test_the_same_batch_twice_is_the_same_as_once(store: Store, deployment
     assert first.listed == 2
 
 
+async def test_the_last_batch_of_a_list_may_come_twice(store: Store, deployment_id: int) -> None:
+    """Its answer was lost on the way, and the sender tries again. Another list's last batch is refused all the same."""
+    await take(store, deployment_id, _push({"thread_id": uuid_of(1)}, {"thread_id": ""}, done=False), now=NOW)
+    last = _push({"thread_id": uuid_of(2)}, {"thread_id": uuid_of(9)}, begin=False)
+
+    first = await take(store, deployment_id, last, now=NOW)
+    assert await take(store, deployment_id, last, now=NOW + HOUR) == first
+    for rows in ([{"thread_id": uuid_of(2)}, {"thread_id": uuid_of(7)}], [{"thread_id": ""}]):
+        with pytest.raises(BadRequest):
+            await take(store, deployment_id, _push(*rows, begin=False), now=NOW)
+
+    async with store.database.read() as connection:
+        source = await index.find_source(connection, deployment_id)
+    assert source is not None
+    assert (source.as_of, source.malformed) == (NOW, 1)
+
+
 async def test_a_later_push_closes_a_thread(store: Store, deployment_id: int) -> None:
     await take(store, deployment_id, _push({"thread_id": uuid_of(9)}, snapshot=None), now=NOW)
     closed = {"thread_id": uuid_of(9), "closed_at": NOW.isoformat()}
