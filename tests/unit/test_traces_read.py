@@ -236,7 +236,7 @@ async def test_a_node_is_watched_since_the_project_began_at_the_earliest(
     await reader.read(deployment_id)
 
     async with store.database.read() as connection:
-        [target, quiet] = await list_nodes(connection, deployment_id, [NODE, "respond"], now=NOW)
+        [target, quiet] = await list_nodes(connection, deployment_id, [NODE, "respond"], is_sampled=False, now=NOW)
 
     assert (target.entered, quiet.entered) == (1, 0)
     assert quiet.watched_since == NOW - timedelta(minutes=1, seconds=1)
@@ -265,6 +265,42 @@ async def test_a_process_that_cannot_ask_forgets_nothing_that_a_wide_window_need
     await started_anew.aclose()
 
     assert [run.node for run in await _kept(store)] == [NODE]
+
+
+@pytest.mark.parametrize(
+    ("what", "days", "is_sampled", "quiet"),
+    [
+        ("watched for a month", 31, False, ["respond"]),
+        ("sampled", 31, True, []),
+        ("watched for less than a month", 29, False, []),
+        ("not read for two days", 33, False, []),
+        ("a project that fell silent", 39, False, []),
+    ],
+)
+async def test_a_node_is_a_candidate_only_where_an_entry_would_have_left_a_trace(
+    *,
+    store: Store,
+    deployment_id: int,
+    reader: TraceReader,
+    runs: Runs,
+    clock: Clock,
+    what: str,
+    days: int,
+    is_sampled: bool,
+    quiet: list[str],
+) -> None:
+    runs.take(_raw(1, ago=timedelta(days=40)) | {"session_name": "demo"})
+    await reader.read(deployment_id)
+    runs.take(_raw(2, ago=-timedelta(days=30)))
+    clock.now = NOW + timedelta(days=days if what != "not read for two days" else 31)
+    await reader.read(deployment_id)
+
+    async with store.database.read() as connection:
+        found = await list_nodes(
+            connection, deployment_id, [NODE, "respond"], is_sampled=is_sampled, now=NOW + timedelta(days=days)
+        )
+
+    assert [node.node for node in found if node.is_quiet] == quiet
 
 
 # -- more than one poll reads ------------------------------------------------------------------------------------------
