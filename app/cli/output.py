@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import orjson
@@ -63,6 +64,16 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     if head[-1] or not out.is_terminal:
         grid.width = out.measure(grid, options=out.options.update(width=WIDE)).maximum
     out.print(grid)
+
+
+@contextmanager
+def progress(began: str, *, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """How far long work has come, on a terminal only; what is called with each step."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    with err.status(plain(began)) as shown:
+        yield lambda step: shown.update(plain(step))
 
 
 def minute(moment: str | None) -> str:

@@ -26,6 +26,7 @@ from app.sources.thread_index.query import read_index
 from app.sources.thread_index.reduce import Malformed, reduce_entry
 
 CHECKS = 200  # ids that one poll asks the server for
+FAILED_IN_A_ROW = 3  # then it is the server, and not the ids
 CHECK_AGAIN = timedelta(hours=1)
 MAX_ROWS = 5000  # of one push
 MAX_PROBLEMS = 100
@@ -119,7 +120,10 @@ class IndexReader:
             inside = {found: match.group().lower() for found in ids if (match := _UUID.search(found))}
             known = await index.list_known(connection, deployment_id, set(inside.values()) - set(ids))
         found: dict[str, str] = {}
+        failed = 0
         for thread_id in ids:
+            if failed >= FAILED_IN_A_ROW:
+                break
             if inside.get(thread_id) in known:
                 found[thread_id] = index.OTHER_FORM
             elif not _is_uuid(thread_id):
@@ -127,10 +131,11 @@ class IndexReader:
             else:
                 try:
                     found[thread_id] = index.MISSING if await server.thread(thread_id) is None else index.HIDDEN
+                    failed = 0
                 except Throttled:
                     break
                 except SourceError:
-                    continue
+                    failed += 1
         if not found:
             return
         async with self.store.database.write() as connection:

@@ -187,9 +187,12 @@ class Server:
 
     ids: set[str] = field(default_factory=set)
     asked: list[str] = field(default_factory=list)
+    is_down: bool = False
 
     async def thread(self, thread_id: str) -> Any:
         self.asked.append(thread_id)
+        if self.is_down:
+            raise SourceError("it is down")
         return row(thread_id) if thread_id in self.ids else None
 
 
@@ -264,6 +267,17 @@ async def test_the_server_is_asked_for_a_bounded_number_of_ids_and_not_at_once_a
         await _reader(store, server).read(deployment_id)
 
     assert sorted(server.asked) == [uuid_of(number) for number in range(20, 25)]
+
+
+async def test_a_server_that_is_down_is_not_asked_for_every_id(store: Store, deployment_id: int) -> None:
+    await take(store, deployment_id, _push(*({"thread_id": uuid_of(number)} for number in range(20, 40))), now=NOW)
+    server = Server()
+    server.is_down = True
+
+    await _reader(store, server).read(deployment_id)
+
+    assert len(server.asked) == 3
+    assert await _compare(store, deployment_id) == {"unchecked": 20}
 
 
 async def test_the_same_batch_twice_is_the_same_as_once(store: Store, deployment_id: int) -> None:
