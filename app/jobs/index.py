@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.clock import utc_now
-from app.errors import BadRequest, DrainboardError, SourceError, Throttled
+from app.errors import BadRequest, DrainboardError, SourceError
 from app.facts.index import IndexEntry
 from app.facts.types import RowFacts
 from app.inventory import index
@@ -26,7 +26,7 @@ from app.sources.thread_index.query import read_index
 from app.sources.thread_index.reduce import Malformed, reduce_entry
 
 CHECKS = 200  # ids that one poll asks the server for
-FAILED_IN_A_ROW = 3  # then it is the server, and not the ids
+OF_NO_USE = frozenset({"throttled", "unreachable", "unauthorized", "stopped"})  # to ask for another id then
 CHECK_AGAIN = timedelta(hours=1)
 MAX_ROWS = 5000  # of one push
 MAX_PROBLEMS = 100
@@ -120,10 +120,7 @@ class IndexReader:
             inside = {found: match.group().lower() for found in ids if (match := _UUID.search(found))}
             known = await index.list_known(connection, deployment_id, set(inside.values()) - set(ids))
         found: dict[str, str] = {}
-        failed = 0
         for thread_id in ids:
-            if failed >= FAILED_IN_A_ROW:
-                break
             if inside.get(thread_id) in known:
                 found[thread_id] = index.OTHER_FORM
             elif not _is_uuid(thread_id):
@@ -131,11 +128,9 @@ class IndexReader:
             else:
                 try:
                     found[thread_id] = index.MISSING if await server.thread(thread_id) is None else index.HIDDEN
-                    failed = 0
-                except Throttled:
-                    break
-                except SourceError:
-                    failed += 1
+                except SourceError as error:
+                    if error.code in OF_NO_USE:
+                        break
         if not found:
             return
         async with self.store.database.write() as connection:

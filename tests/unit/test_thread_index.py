@@ -187,12 +187,12 @@ class Server:
 
     ids: set[str] = field(default_factory=set)
     asked: list[str] = field(default_factory=list)
-    is_down: bool = False
+    fails: str | None = None
 
     async def thread(self, thread_id: str) -> Any:
         self.asked.append(thread_id)
-        if self.is_down:
-            raise SourceError("it is down")
+        if self.fails:
+            raise SourceError("it is down", code=self.fails)
         return row(thread_id) if thread_id in self.ids else None
 
 
@@ -269,14 +269,17 @@ async def test_the_server_is_asked_for_a_bounded_number_of_ids_and_not_at_once_a
     assert sorted(server.asked) == [uuid_of(number) for number in range(20, 25)]
 
 
-async def test_a_server_that_is_down_is_not_asked_for_every_id(store: Store, deployment_id: int) -> None:
+@pytest.mark.parametrize(("code", "asked"), [("unreachable", 1), ("throttled", 1), ("source_failed", 20)])
+async def test_a_server_that_is_down_is_not_asked_for_every_id(
+    store: Store, deployment_id: int, code: str, asked: int
+) -> None:
+    """One that breaks over an id is asked for the others."""
     await take(store, deployment_id, _push(*({"thread_id": uuid_of(number)} for number in range(20, 40))), now=NOW)
-    server = Server()
-    server.is_down = True
+    server = Server(fails=code)
 
     await _reader(store, server).read(deployment_id)
 
-    assert len(server.asked) == 3
+    assert len(server.asked) == asked
     assert await _compare(store, deployment_id) == {"unchecked": 20}
 
 
