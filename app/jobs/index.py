@@ -27,6 +27,7 @@ from app.sources.thread_index.reduce import Malformed, reduce_entry
 
 CHECKS = 200  # ids that one poll asks the server for
 OF_NO_USE = frozenset({"throttled", "unreachable", "unauthorized", "stopped"})  # to ask for another id then
+TRY_AGAIN = timedelta(minutes=5)  # a list that failed or has bad rows: each attempt reads the application's whole table
 CHECK_AGAIN = timedelta(hours=1)
 MAX_ROWS = 5000  # of one push
 MAX_PROBLEMS = 100
@@ -52,6 +53,7 @@ class IndexReader:
     interval: timedelta
     store: Store
     server: Asks | None
+    _tried_at: datetime | None = None
 
     async def read(self, deployment_id: int) -> None:
         """Ask the query when it is time, then the server for ids that nobody has seen."""
@@ -64,11 +66,13 @@ class IndexReader:
     async def _is_due(self, deployment_id: int, now: datetime) -> bool:
         async with self.store.database.read() as connection:
             known = await index.find_source(connection, deployment_id)
+        if self._tried_at is not None and now - self._tried_at < min(TRY_AGAIN, self.interval):
+            return False
         return known is None or known.as_of is None or known.status != "complete" or now - known.as_of >= self.interval
 
     async def _read(self, deployment_id: int, settings: ThreadIndexSettings, now: datetime) -> None:
         failure: DrainboardError | None = None
-        malformed = duplicates = 0
+        self._tried_at, malformed, duplicates = now, 0, 0
         async with self.store.database.write() as connection:
             known = await index.find_source(connection, deployment_id)
         reading = (known.reading if known else 0) + 1

@@ -409,6 +409,25 @@ async def test_a_query_that_fails_keeps_the_list_and_its_age(
     assert (before.malformed, before.status) == (1, "incomplete")
 
 
+async def test_a_list_that_is_not_whole_is_read_again_after_some_minutes(
+    store: Store, deployment_id: int, application: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each attempt reads the application's whole table, and polls come every half minute."""
+    monkeypatch.setenv("APPLICATION", application)
+    reader = _reader(store, Server(), ThreadIndexSettings(url_env="APPLICATION", query=QUERY))
+    tried = []
+    for minutes in (0, 1, 4, 6):
+        now = NOW + timedelta(minutes=minutes)
+        monkeypatch.setattr("app.jobs.index.utc_now", lambda now=now: now)
+        await reader.read(deployment_id)
+        async with store.database.read() as connection:
+            source = await index.find_source(connection, deployment_id)
+        assert source is not None
+        tried.append((source.tried_at - NOW, source.status))
+
+    assert tried == [(timedelta(minutes=each), "incomplete") for each in (0, 0, 0, 6)]
+
+
 async def test_a_long_list_is_taken_in_batches(
     store: Store, deployment_id: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
