@@ -118,22 +118,29 @@ class Tables:
     connect: Callable[[], Any]
 
     def copy(self, ids: Mapping[str, str]) -> None:
-        """Each thread as its template is: the same rows under another id. What was there under it goes."""
+        """Each thread as its template is: the same rows under another id."""
         with contextlib.closing(self.connect()) as connection:
             cursor = connection.cursor()
             for table in self.names:
                 columns, by_template = self._rows(cursor, table)
-                for start in range(0, len(ids), 1000):
-                    some = list(ids.items())[start : start + 1000]
-                    cursor.executemany(
-                        f"delete from {table} where thread_id = {self.mark}",  # noqa: S608
-                        [(new,) for new, _ in some],
-                    )
-                    rows = [(new, *row) for new, template in some for row in by_template.get(template, ())]
-                    if rows:
-                        marks = ", ".join([self.mark] * len(rows[0]))
-                        cursor.executemany(f"insert into {table} ({columns}) values ({marks})", rows)  # noqa: S608
+                rows = ((new, *row) for new, template in ids.items() for row in by_template.get(template, ()))
+                if self.mark == "%s":
+                    with cursor.copy(f"copy {table} ({columns}) from stdin") as copy:
+                        for row in rows:
+                            copy.write_row(row)
+                    cursor.execute(f"analyze {table}")
+                else:
+                    marks = ", ".join("?" * (1 + columns.count(",")))
+                    cursor.executemany(f"insert into {table} ({columns}) values ({marks})", rows)  # noqa: S608
                 connection.commit()
+
+    def drop(self, ids: Sequence[str]) -> None:
+        """Everything of these threads."""
+        with contextlib.closing(self.connect()) as connection:
+            for table in self.names:
+                query = f"delete from {table} where thread_id = {self.mark}"  # noqa: S608
+                connection.cursor().executemany(query, [(one,) for one in ids])
+            connection.commit()
 
     def _rows(self, cursor: Any, table: str) -> tuple[str, dict[str, list[tuple[Any, ...]]]]:
         cursor.execute(f"select * from {table} where 1 = 0")  # noqa: S608
@@ -323,7 +330,9 @@ def one_saver(saver: str, count: int, store: str, rate: float) -> None:
             bench.report("first pass, killed", kill_at=int(count * KILLED_AT))
             bench.report("gone on with")
             bench.say()
-            tables.copy(dict.fromkeys(thread_ids(count)[::TEMPLATES], "template-answered"))
+            waiting = thread_ids(count)[::TEMPLATES]
+            tables.drop(waiting)
+            tables.copy(dict.fromkeys(waiting, "template-answered"))
             bench.report("second pass, 1 % have moved")
             bench.say()
         print(f"    dashboard {board.told()}", flush=True)  # noqa: T201
