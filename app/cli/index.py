@@ -3,7 +3,7 @@
 import csv
 import json
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,10 @@ MAX_PROBLEMS = 1000  # that are named; all are counted
 COLUMNS = ("thread_id", "graph_id", "created_at", "closed_at", "state_version", "state")
 
 
-async def import_file(api: Api, deployment: str, file: Path) -> Mapping[str, Any]:
-    """Send the file; what became of the whole list, with the problems by line of the file."""
+async def import_file(
+    api: Api, deployment: str, file: Path, *, tell: Callable[[str], object] = lambda _: None
+) -> Mapping[str, Any]:
+    """Send the file; what became of the whole list, with the problems by line of the file. ``tell``: how far it has come."""
     rows = _rows(file)
     snapshot, sent = secrets.token_hex(8), 0
     problems: list[dict[str, Any]] = []
@@ -31,6 +33,7 @@ async def import_file(api: Api, deployment: str, file: Path) -> Mapping[str, Any
         room = MAX_PROBLEMS - len(problems)
         problems += [{**found, "line": found["line"] + sent} for found in taken["problems"][:room]]
         sent += len(batch)
+        tell(f"{file.name}: {sent:,} rows taken")
         if not following:
             return {**taken, "accepted": sent - taken["rejected"], "problems": problems}
         batch = following

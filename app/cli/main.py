@@ -130,21 +130,14 @@ def poll(
 
 
 async def _wait_for_poll(api: Api, name: str, poll_id: int, *, quiet: bool) -> dict[str, Any]:
-    shown = output.err.status(f"Looking at {output.plain(name)} …") if not quiet and sys.stderr.isatty() else None
-    if shown:
-        shown.start()
-    try:
+    with output.progress(f"Looking at {name} …", quiet=quiet) as tell:
         while True:
             found: dict[str, Any] = await api.get("deployments", name, "polls", str(poll_id))
             if found["state"] not in ("running", "waiting"):
                 return found
-            if shown:
-                of = f" of {found['threads_expected']:,}" if found["threads_expected"] else ""
-                shown.update(f"{name}: {found['threads_seen']:,}{of} threads, {found['states_read']:,} states read")
+            of = f" of {found['threads_expected']:,}" if found["threads_expected"] else ""
+            tell(f"{name}: {found['threads_seen']:,}{of} threads, {found['states_read']:,} states read")
             await asyncio.sleep(0.2)
-    finally:
-        if shown:
-            shown.stop()
 
 
 def _print_polls(found: list[tuple[str, dict[str, Any]]]) -> None:
@@ -479,7 +472,8 @@ def index_import(deployment: str, file: Path, server: Server = None, json: Json 
     Exits 2 when rows had no usable thread id."""
 
     async def work(api: Api) -> int:
-        taken = await import_file(api, deployment, file)
+        with output.progress(f"Reading {file.name} …", quiet=json) as tell:
+            taken = await import_file(api, deployment, file, tell=tell)
         if json:
             output.as_json(taken)
         else:

@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import orjson
@@ -65,9 +66,19 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     out.print(grid)
 
 
+@contextmanager
+def progress(began: str, *, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """How far long work has come, on a terminal only; what is called with each step."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    with err.status(plain(began)) as shown:
+        yield lambda step: shown.update(plain(step))
+
+
 def minute(moment: str | None) -> str:
-    """A time of the API, short enough for a column."""
-    return f"{moment[:10]} {moment[11:16]}" if moment else ""
+    """A time of the API, short enough for a column. The first of all times is one that nobody knows."""
+    return f"{moment[:10]} {moment[11:16]}" if moment and not moment.startswith("1970-01-01T00:00") else ""
 
 
 def plain(value: object) -> str:

@@ -189,8 +189,9 @@ async def _oldest(connection: AsyncConnection, look: Look) -> OldestBlocker | No
     if not blocking:
         return None
     keys = [found.key for found in blocking]
+    where = and_(look.of(keys), ~reads.was_never_told())  # of the others nobody knows since when
     rows, _ = await subjects.list_subject_threads(
-        connection, look.deployment_id, look.of(keys), lens=look.lens, cursor=None, limit=1, many=look.are_many(keys)
+        connection, look.deployment_id, where, lens=look.lens, cursor=None, limit=1, many=look.are_many(keys)
     )
     if not rows:
         return None

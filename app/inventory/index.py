@@ -125,6 +125,12 @@ async def count_entries(connection: AsyncConnection, deployment_id: int, *, read
     return int(await connection.scalar(select(func.count()).where(*where)) or 0)
 
 
+async def count_listed(connection: AsyncConnection, deployment_id: int, ids: Collection[str], *, reading: int) -> int:
+    """How many of these ids a reading has listed."""
+    where = (_entry.c.deployment_id == deployment_id, _entry.c.thread_id.in_(ids), _entry.c.reading == reading)
+    return int(await connection.scalar(select(func.count()).select_from(_entry).where(*where)) or 0)
+
+
 def of_population(graph: str, created_before: datetime | None) -> ColumnElement[bool]:
     """Listed ids that a drain is about. What the list does not say counts."""
     found = or_(_entry.c.graph_id.is_(None), _entry.c.graph_id == graph)

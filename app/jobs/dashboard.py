@@ -277,10 +277,13 @@ class Dashboard:
 
     async def nodes(self, name: str, nodes: Collection[str]) -> tuple[NodeTraces, ...]:
         """What the traces say of these nodes; empty where no traces were ever read."""
-        self._runtime.deployment(name)
+        langsmith = self._runtime.deployment(name).langsmith
+        is_sampled = langsmith is not None and langsmith.sampling_rate < 1
         async with self._runtime.store.database.read() as connection:
             row = await reads.find_deployment(connection, name)
-            return () if row is None else await list_nodes(connection, row.id, nodes, now=utc_now())
+            if row is None:
+                return ()
+            return await list_nodes(connection, row.id, nodes, is_sampled=is_sampled, now=utc_now())
 
     async def assistant_name(self, name: str, assistant_id: str) -> str | None:
         """What the server calls an assistant of a deployment; None: it did not tell."""

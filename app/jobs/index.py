@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
+from sqlalchemy.ext.asyncio import AsyncConnection
+
 from app.clock import utc_now
-from app.errors import BadRequest, DrainboardError, SourceError, Throttled
+from app.errors import BadRequest, DrainboardError, SourceError
 from app.facts.index import IndexEntry
 from app.facts.types import RowFacts
 from app.inventory import index
@@ -24,6 +26,8 @@ from app.sources.thread_index.query import read_index
 from app.sources.thread_index.reduce import Malformed, reduce_entry
 
 CHECKS = 200  # ids that one poll asks the server for
+OF_NO_USE = frozenset({"throttled", "unreachable", "unauthorized", "stopped"})  # to ask for another id then
+TRY_AGAIN = timedelta(minutes=5)  # a list that failed or has bad rows: each attempt reads the application's whole table
 CHECK_AGAIN = timedelta(hours=1)
 MAX_ROWS = 5000  # of one push
 MAX_PROBLEMS = 100
@@ -49,6 +53,7 @@ class IndexReader:
     interval: timedelta
     store: Store
     server: Asks | None
+    _tried_at: datetime | None = None
 
     async def read(self, deployment_id: int) -> None:
         """Ask the query when it is time, then the server for ids that nobody has seen."""
@@ -61,11 +66,13 @@ class IndexReader:
     async def _is_due(self, deployment_id: int, now: datetime) -> bool:
         async with self.store.database.read() as connection:
             known = await index.find_source(connection, deployment_id)
+        if self._tried_at is not None and now - self._tried_at < min(TRY_AGAIN, self.interval):
+            return False
         return known is None or known.as_of is None or known.status != "complete" or now - known.as_of >= self.interval
 
     async def _read(self, deployment_id: int, settings: ThreadIndexSettings, now: datetime) -> None:
         failure: DrainboardError | None = None
-        malformed = duplicates = 0
+        self._tried_at, malformed, duplicates = now, 0, 0
         async with self.store.database.write() as connection:
             known = await index.find_source(connection, deployment_id)
         reading = (known.reading if known else 0) + 1
@@ -125,10 +132,9 @@ class IndexReader:
             else:
                 try:
                     found[thread_id] = index.MISSING if await server.thread(thread_id) is None else index.HIDDEN
-                except Throttled:
-                    break
-                except SourceError:
-                    continue
+                except SourceError as error:
+                    if error.code in OF_NO_USE:
+                        break
         if not found:
             return
         async with self.store.database.write() as connection:
@@ -176,6 +182,11 @@ async def take(store: Store, deployment_id: int, push: Push, *, now: datetime, a
         snapshot = known.snapshot if known else None
         begins = push.snapshot is not None and push.begin and push.snapshot != snapshot
         if push.snapshot is not None and not begins and push.snapshot != snapshot:
+            if push.done and known is not None and await _ended(connection, known, entries):
+                listed = await index.count_entries(connection, deployment_id)
+                return IndexTaken(
+                    len(entries), known.malformed, known.duplicates, listed, True, tuple(problems[:MAX_PROBLEMS])
+                )
             raise BadRequest(
                 "This batch is part of a list that is not the one under way. Send the list anew from its first batch, "
                 "with begin: true."
@@ -187,25 +198,53 @@ async def take(store: Store, deployment_id: int, push: Push, *, now: datetime, a
         is_whole = push.snapshot is not None and push.done
         if is_whole:
             await index.forget_older(connection, deployment_id, reading=reading)
-        malformed += known.malformed if known and push.snapshot is not None and not begins else 0
-        twice += known.duplicates if known and push.snapshot is not None and not begins else 0
-        under_way = push.snapshot is not None and not push.done
-        status, sentence = _outcome(None, malformed if push.snapshot is not None else 0)
-        await index.set_source(
-            connection,
-            deployment_id,
-            kind=push.kind,
-            reading=reading,
-            snapshot=push.snapshot if under_way else None,
-            as_of=(known.as_of if known else None) if under_way else now,
-            tried_at=now,
-            status=(known.status if known else "incomplete") if under_way else status,
-            sentence=(known.sentence if known else None) if under_way else sentence,
-            malformed=malformed,
-            duplicates=twice,
-        )
+        stands = _stands(known, push, begins=begins, malformed=malformed, duplicates=twice, now=now)
+        await index.set_source(connection, deployment_id, reading=reading, tried_at=now, **stands)
         listed = await index.count_entries(connection, deployment_id)
-    return IndexTaken(len(entries), malformed, twice, listed, not under_way, tuple(problems[:MAX_PROBLEMS]))
+    under_way = push.snapshot is not None and not push.done
+    told = stands if push.snapshot is not None else {"malformed": malformed, "duplicates": twice}
+    return IndexTaken(
+        len(entries), told["malformed"], told["duplicates"], listed, not under_way, tuple(problems[:MAX_PROBLEMS])
+    )
+
+
+async def _ended(connection: AsyncConnection, known: Any, entries: Sequence[IndexEntry]) -> bool:
+    """Whether a list's last batch comes a second time, after its answer was lost: all that it lists is in the list that ended."""
+    ids = {entry.thread_id for entry in entries}
+    listed = await index.count_listed(connection, known.deployment_id, ids, reading=known.reading)
+    return known.snapshot is None and bool(ids) and listed == len(ids)
+
+
+def _stands(
+    known: Any | None, push: Push, *, begins: bool, malformed: int, duplicates: int, now: datetime
+) -> dict[str, Any]:
+    """How the list stands after a batch: while one is under way, the one before it counts."""
+    if push.snapshot is None:
+        return _added(known, push, malformed=malformed, duplicates=duplicates, now=now)
+    counts = {"malformed": malformed, "duplicates": duplicates}
+    if known is not None and not begins:
+        counts = {"malformed": malformed + known.malformed, "duplicates": duplicates + known.duplicates}
+    if push.done:
+        status, sentence = _outcome(None, counts["malformed"])
+        return {"kind": push.kind, "status": status, "sentence": sentence, "as_of": now, **counts}
+    return {
+        "kind": push.kind,
+        "snapshot": push.snapshot,
+        "status": known.status if known else "incomplete",
+        "sentence": known.sentence if known else None,
+        "as_of": known.as_of if known else None,
+        **counts,
+    }
+
+
+def _added(known: Any | None, push: Push, *, malformed: int, duplicates: int, now: datetime) -> dict[str, Any]:
+    """What is added to a list makes it younger, unless a query gives it; it never makes a list whole that is not."""
+    if known is None:
+        counts = {"malformed": malformed, "duplicates": duplicates}
+        return {"kind": push.kind, "status": "complete", "sentence": None, "as_of": now, **counts}
+    stays = known.as_of is None or known.kind == "query"
+    kept = ("kind", "snapshot", "status", "sentence", "failing_since", "malformed", "duplicates")
+    return {**{name: getattr(known, name) for name in kept}, "as_of": known.as_of if stays else now}
 
 
 def _parsed(rows: Sequence[Mapping[str, Any]], *, as_is: bool) -> tuple[list[IndexEntry], list[IndexProblem], int]:

@@ -15,6 +15,8 @@ from app.inventory.views import Coverage, Evidence, NodeActivity, NodeDay, NodeE
 from app.settings import DeploymentSettings
 
 DAYS = 30
+ALIVE = timedelta(days=7)  # a project without a run for so long says nothing of a node
+READ = timedelta(days=1)
 
 
 async def other_sources(
@@ -32,16 +34,23 @@ async def other_sources(
 
 
 async def list_nodes(
-    connection: AsyncConnection, deployment_id: int, paths: Collection[str], *, now: datetime
+    connection: AsyncConnection,
+    deployment_id: int,
+    paths: Collection[str],
+    *,
+    is_sampled: bool,
+    now: datetime,
 ) -> tuple[NodeTraces, ...]:
-    """What the traces of the last 30 days say of these nodes, in their order; empty where no traces were ever read."""
+    """What the traces of the last 30 days say of these nodes, in their order; empty where no traces were ever read. No node is
+    quiet where an entry may have left no trace: they are sampled, not read any more, or the project is silent."""
     source = await traces.find_source(connection, deployment_id)
     if source is None:
         return ()
     names = {path: run_name(path) for path in paths}
     covered = await traces.list_coverage(connection, deployment_id)
     last = await traces.list_last_entered(connection, deployment_id)
-    activity = await traces.list_activity(connection, deployment_id, since=_first_day(now), nodes=set(names.values()))
+    activity = await traces.list_activity(connection, deployment_id, since=_first_day(now))
+    is_telling = not is_sampled and any(each.entered and each.day >= now - ALIVE for each in activity)
     return tuple(
         _node(
             path,
@@ -49,6 +58,7 @@ async def list_nodes(
             last.get(name),
             _watched_since(covered.get(name), source.project_began_at),
             now,
+            is_telling=is_telling and name in covered and now - covered[name].covered_until < READ,
         )
         for path, name in names.items()
     )
@@ -64,9 +74,12 @@ def _node(
     last: datetime | None,
     watched_since: datetime | None,
     now: datetime,
+    *,
+    is_telling: bool,
 ) -> NodeTraces:
     entered = sum(each.entered for each in by_day.values())
     days = [_first_day(now) + timedelta(days=number) for number in range(DAYS)]
+    is_watched = watched_since is not None and now - watched_since >= timedelta(days=DAYS)
     return NodeTraces(
         node=path,
         last_entered=last or max((day for day, each in by_day.items() if each.entered), default=None),
@@ -76,7 +89,7 @@ def _node(
         joined=sum(each.joined for each in by_day.values()),
         days=tuple(_day(day, by_day.get(day)) for day in days),
         watched_since=watched_since,
-        is_quiet=not entered and watched_since is not None and now - watched_since >= timedelta(days=DAYS),
+        is_quiet=not entered and is_watched and is_telling,
     )
 
 

@@ -4,7 +4,7 @@ A failure here is an outcome that is remembered, never an exception: the poll of
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 
@@ -82,7 +82,7 @@ class TraceReader:
     _opened_at: datetime | None = None
     _not_before: datetime | None = None
     _throttled: int = 0
-    _window: timedelta = LEAST_WINDOW
+    _window: timedelta | None = None  # of the widest drain; not known before the drains were looked at
 
     async def read(self, deployment_id: int) -> None:
         """Read what is new, and remember how it went."""
@@ -114,11 +114,23 @@ class TraceReader:
             if known is not None and known.project != self.settings.project:
                 await traces.forget_runs(connection, deployment_id)
         source, project = await self._open(now)
+        if known is not None and known.project_url not in (None, project.url):
+            await self._read_anew(deployment_id)
         questions = await self._questions(deployment_id, now)
         outcome = await self._ask(deployment_id, source, project, questions)
         if outcome.whole and any(question.span.reached is not None for question in questions):
             outcome = await self._ask(deployment_id, source, project, await self._questions(deployment_id, now))
         return outcome
+
+    async def _read_anew(self, deployment_id: int) -> None:
+        """Another project of the same name: where the traces were sent between the last reading and the new address nobody knows.
+        What was found in the one before stays found."""
+        async with self.store.database.write() as connection:
+            covered = await traces.list_coverage(connection, deployment_id)
+            nothing = {name: replace(found, covered_from=found.covered_until) for name, found in covered.items()}
+            for name, found in (await traces.list_under_way(connection, deployment_id)).items():
+                nothing.setdefault(name, Coverage(name, found.exact, found.until, found.until))
+            await traces.set_coverage(connection, deployment_id, nothing.values())
 
     async def _ask(
         self, deployment_id: int, source: LangSmith, project: Project, questions: Iterable[Question]
@@ -154,8 +166,8 @@ class TraceReader:
             run_name(target["name"]) for spec in open_drains for target in spec["targets"] if target["kind"] == "node"
         }
         windows = [timedelta(seconds=spec["policy"]["trace_window"]) for spec in open_drains]
-        self._window = max([LEAST_WINDOW, *windows])
-        reach = self._window if self.settings.retention is None else min(self._window, self.settings.retention)
+        self._window = window = max([LEAST_WINDOW, *windows])
+        reach = window if self.settings.retention is None else min(window, self.settings.retention)
         start = now - reach  # what has expired cannot be asked for
         others = {run_name(node) for found in revisions for node in found.nodes} - _NOT_NODES - targets
         anew = {
@@ -253,7 +265,8 @@ class TraceReader:
                 project_url=project.url if project else kept.project_url if kept else None,
                 project_began_at=project.began_at if project else kept.project_began_at if kept else None,
             )
-            await traces.prune_runs(connection, deployment_id, before=now - self._window)
+            if self._window is not None:  # a process that could not ask yet forgets nothing
+                await traces.prune_runs(connection, deployment_id, before=now - self._window)
         log.info("traces.read", deployment=self.deployment, status=status, code=code)
 
 

@@ -416,6 +416,9 @@ async def test_a_thread_that_cannot_be_read_does_not_stop_the_rest(orders: Board
         assert (summary.complete, summary.unreadable) == (True, 1)
         assert await orders.conditions() == {"bad": condition, "good": "settled"}
     assert "unreadable" in await orders.codes()
+    assert (await orders.drain()).oldest is None
+    for page in ("/drains/drop-wait", f"/deployments/{NAME}/threads", f"/deployments/{NAME}/threads/bad"):
+        assert "1970" not in (await orders.client.get(page)).text, page
     assert not [body for body in kept.bodies if SECRET.encode() in body]
 
 

@@ -187,9 +187,12 @@ class Server:
 
     ids: set[str] = field(default_factory=set)
     asked: list[str] = field(default_factory=list)
+    fails: str | None = None
 
     async def thread(self, thread_id: str) -> Any:
         self.asked.append(thread_id)
+        if self.fails:
+            raise SourceError("it is down", code=self.fails)
         return row(thread_id) if thread_id in self.ids else None
 
 
@@ -266,6 +269,20 @@ async def test_the_server_is_asked_for_a_bounded_number_of_ids_and_not_at_once_a
     assert sorted(server.asked) == [uuid_of(number) for number in range(20, 25)]
 
 
+@pytest.mark.parametrize(("code", "asked"), [("unreachable", 1), ("throttled", 1), ("source_failed", 20)])
+async def test_a_server_that_is_down_is_not_asked_for_every_id(
+    store: Store, deployment_id: int, code: str, asked: int
+) -> None:
+    """One that breaks over an id is asked for the others."""
+    await take(store, deployment_id, _push(*({"thread_id": uuid_of(number)} for number in range(20, 40))), now=NOW)
+    server = Server(fails=code)
+
+    await _reader(store, server).read(deployment_id)
+
+    assert len(server.asked) == asked
+    assert await _compare(store, deployment_id) == {"unchecked": 20}
+
+
 async def test_the_same_batch_twice_is_the_same_as_once(store: Store, deployment_id: int) -> None:
     batch = _push({"thread_id": uuid_of(1)}, {"thread_id": uuid_of(9)}, snapshot=None)
 
@@ -274,6 +291,23 @@ async def test_the_same_batch_twice_is_the_same_as_once(store: Store, deployment
 
     assert first == second
     assert first.listed == 2
+
+
+async def test_the_last_batch_of_a_list_may_come_twice(store: Store, deployment_id: int) -> None:
+    """Its answer was lost on the way, and the sender tries again. Another list's last batch is refused all the same."""
+    await take(store, deployment_id, _push({"thread_id": uuid_of(1)}, {"thread_id": ""}, done=False), now=NOW)
+    last = _push({"thread_id": uuid_of(2)}, {"thread_id": uuid_of(9)}, begin=False)
+
+    first = await take(store, deployment_id, last, now=NOW)
+    assert await take(store, deployment_id, last, now=NOW + HOUR) == first
+    for rows in ([{"thread_id": uuid_of(2)}, {"thread_id": uuid_of(7)}], [{"thread_id": ""}]):
+        with pytest.raises(BadRequest):
+            await take(store, deployment_id, _push(*rows, begin=False), now=NOW)
+
+    async with store.database.read() as connection:
+        source = await index.find_source(connection, deployment_id)
+    assert source is not None
+    assert (source.as_of, source.malformed) == (NOW, 1)
 
 
 async def test_a_later_push_closes_a_thread(store: Store, deployment_id: int) -> None:
@@ -318,6 +352,33 @@ async def test_a_whole_list_forgets_what_it_no_longer_has_and_a_part_does_not(st
         assert await index.count_entries(connection, deployment_id) == 1
 
 
+@pytest.mark.parametrize("before", ["half a list", "a list with a bad row", "a query that failed"])
+async def test_what_is_added_never_makes_a_list_whole_that_is_not(
+    store: Store, deployment_id: int, before: str
+) -> None:
+    """Otherwise one new thread would prove that every thread of the application was seen."""
+    if before == "half a list":
+        await take(store, deployment_id, _push({"thread_id": uuid_of(8)}, done=False), now=NOW)
+    elif before == "a list with a bad row":
+        await take(store, deployment_id, _push({"thread_id": uuid_of(8)}, {"thread_id": ""}), now=NOW)
+    else:
+        async with store.database.write() as connection:
+            failed = {"kind": "query", "reading": 3, "status": "failed", "malformed": 0, "duplicates": 0}
+            await index.set_source(connection, deployment_id, **failed, as_of=NOW - HOUR, tried_at=NOW)
+    async with store.database.read() as connection:
+        known = await index.find_source(connection, deployment_id)
+
+    await take(store, deployment_id, _push({"thread_id": uuid_of(9)}, snapshot=None), now=NOW + HOUR)
+
+    async with store.database.read() as connection:
+        after = await index.find_source(connection, deployment_id)
+    assert known is not None
+    assert after is not None
+    assert (after.status, after.kind, after.snapshot) == (known.status, known.kind, known.snapshot)
+    assert after.status != "complete"
+    assert after.as_of == (NOW + HOUR if before == "a list with a bad row" else known.as_of)
+
+
 async def test_a_batch_of_a_list_that_was_overtaken_is_refused(store: Store, deployment_id: int) -> None:
     """Its end would forget what the other list has."""
     await take(store, deployment_id, _push({"thread_id": uuid_of(8)}, snapshot="first", done=False), now=NOW)
@@ -346,6 +407,25 @@ async def test_a_query_that_fails_keeps_the_list_and_its_age(
     assert after is not None
     assert (after.status, after.as_of) == ("failed", before.as_of)
     assert (before.malformed, before.status) == (1, "incomplete")
+
+
+async def test_a_list_that_is_not_whole_is_read_again_after_some_minutes(
+    store: Store, deployment_id: int, application: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each attempt reads the application's whole table, and polls come every half minute."""
+    monkeypatch.setenv("APPLICATION", application)
+    reader = _reader(store, Server(), ThreadIndexSettings(url_env="APPLICATION", query=QUERY))
+    tried = []
+    for minutes in (0, 1, 4, 6):
+        now = NOW + timedelta(minutes=minutes)
+        monkeypatch.setattr("app.jobs.index.utc_now", lambda now=now: now)
+        await reader.read(deployment_id)
+        async with store.database.read() as connection:
+            source = await index.find_source(connection, deployment_id)
+        assert source is not None
+        tried.append((source.tried_at - NOW, source.status))
+
+    assert tried == [(timedelta(minutes=each), "incomplete") for each in (0, 0, 0, 6)]
 
 
 async def test_a_long_list_is_taken_in_batches(

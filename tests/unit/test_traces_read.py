@@ -14,8 +14,8 @@ from starlette.responses import JSONResponse
 
 from app.demo.langsmith.runs import Runs
 from app.demo.langsmith.standin import make_standin, serve_standin
-from app.drains.spec import DrainSpec, Target, to_json
-from app.inventory import tables, traces, writes
+from app.drains.spec import DrainSpec, Policy, Target, to_json
+from app.inventory import reads, tables, traces, writes
 from app.inventory.db import Database
 from app.inventory.revisions import Drawn, keep_revisions
 from app.inventory.store import Store
@@ -208,6 +208,26 @@ async def test_another_project_starts_anew(
     assert [run.run_id for run in await _kept(store)] == [str(uuid.UUID(int=3))]
 
 
+async def test_a_project_of_the_same_name_elsewhere_is_read_from_its_beginning(
+    *, store: Store, deployment_id: int, reader: TraceReader, runs: Runs, clock: Clock
+) -> None:
+    """The server may have traced into the new one for hours before the address here was changed."""
+    runs.take(_raw(1, ago=timedelta(hours=2)))
+    await reader.read(deployment_id)
+    moved = Runs()
+    moved.take(_raw(2, ago=timedelta(hours=1)))
+    moved.take(_raw(3, ago=timedelta(hours=80)))
+    between = Between(make_standin(moved))
+    clock.now += timedelta(minutes=1)
+    with serve_standin(between) as url:
+        settings = LangSmithSettings(project="demo", endpoint=url, web_url="https://traces.example")
+        other = TraceReader("d", settings, store)
+        await other.read(deployment_id)
+        await other.aclose()
+
+    assert sorted(run.run_id for run in await _kept(store)) == [str(uuid.UUID(int=n)) for n in (2, 3)]
+
+
 async def test_a_node_is_watched_since_the_project_began_at_the_earliest(
     store: Store, deployment_id: int, reader: TraceReader, runs: Runs
 ) -> None:
@@ -216,10 +236,71 @@ async def test_a_node_is_watched_since_the_project_began_at_the_earliest(
     await reader.read(deployment_id)
 
     async with store.database.read() as connection:
-        [target, quiet] = await list_nodes(connection, deployment_id, [NODE, "respond"], now=NOW)
+        [target, quiet] = await list_nodes(connection, deployment_id, [NODE, "respond"], is_sampled=False, now=NOW)
 
     assert (target.entered, quiet.entered) == (1, 0)
     assert quiet.watched_since == NOW - timedelta(minutes=1, seconds=1)
+
+
+async def test_a_process_that_cannot_ask_forgets_nothing_that_a_wide_window_needs(
+    *, store: Store, deployment_id: int, reader: TraceReader, between: Between, runs: Runs, clock: Clock
+) -> None:
+    """What is covered is not asked for again, so a run that is forgotten would never be found again."""
+    async with store.database.write() as connection:
+        spec = DrainSpec(
+            "drop", "d", "support", (Target("node", NODE),), policy=Policy(trace_window=timedelta(days=14))
+        )
+        drain = await reads.find_drain(connection, "drop")
+        await writes.update_drain(connection, drain.id, spec=to_json(spec))
+    runs.take(_raw(1, ago=timedelta(days=9)))
+    await reader.read(deployment_id)
+    assert (await _coverage(store, deployment_id))[NODE].covered_from < NOW - timedelta(days=13)
+
+    started_anew = TraceReader("d", reader.settings, store)
+    between.fail("/info", slow_down())
+    await started_anew.read(deployment_id)
+    between.mend()
+    clock.now += timedelta(minutes=1)
+    await started_anew.read(deployment_id)
+    await started_anew.aclose()
+
+    assert [run.node for run in await _kept(store)] == [NODE]
+
+
+@pytest.mark.parametrize(
+    ("what", "days", "is_sampled", "quiet"),
+    [
+        ("watched for a month", 31, False, ["respond"]),
+        ("sampled", 31, True, []),
+        ("watched for less than a month", 29, False, []),
+        ("not read for two days", 33, False, []),
+        ("a project that fell silent", 39, False, []),
+    ],
+)
+async def test_a_node_is_a_candidate_only_where_an_entry_would_have_left_a_trace(
+    *,
+    store: Store,
+    deployment_id: int,
+    reader: TraceReader,
+    runs: Runs,
+    clock: Clock,
+    what: str,
+    days: int,
+    is_sampled: bool,
+    quiet: list[str],
+) -> None:
+    runs.take(_raw(1, ago=timedelta(days=40)) | {"session_name": "demo"})
+    await reader.read(deployment_id)
+    runs.take(_raw(2, ago=-timedelta(days=30)))
+    clock.now = NOW + timedelta(days=days if what != "not read for two days" else 31)
+    await reader.read(deployment_id)
+
+    async with store.database.read() as connection:
+        found = await list_nodes(
+            connection, deployment_id, [NODE, "respond"], is_sampled=is_sampled, now=NOW + timedelta(days=days)
+        )
+
+    assert [node.node for node in found if node.is_quiet] == quiet
 
 
 # -- more than one poll reads ------------------------------------------------------------------------------------------
