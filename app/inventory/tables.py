@@ -94,6 +94,7 @@ deployment = Table(
         "erased_poll_id", BigId
     ),  # the newest poll when a thread was last erased: what was swept until then proves nothing
     Column("pace", JSON(none_as_null=True)),  # how fast the server may be asked now, where that is less than its budget
+    Column("rules", Integer),  # of the version that proved what is remembered: see ``proofs.py``
     Column(
         "forgotten_since", UtcDateTime
     ),  # when the oldest thread was created that was gone for so long that it was forgotten
