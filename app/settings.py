@@ -604,6 +604,8 @@ class Settings(BaseSettings):
     """How much is logged."""
     work: Literal["here", "workers"] = "here"
     """`here`: `serve` polls; `workers`: it only serves, and [`drainboard worker`](../how-to/scaling-out.md) polls (PostgreSQL only)."""
+    exported_ids: Literal["clear", "pseudonyms"] = "clear"
+    """`pseudonyms`: threads are called `th_…` in [what people carry away](../explanation/privacy.md#thread-ids-outside)."""
     log_format: Literal["text", "json"] = "text"
     """`json`: one object a line, for what collects logs."""
     deployments: tuple[DeploymentSettings, ...] = ()
@@ -728,7 +730,7 @@ def check_deployment(drain: DrainSettings, deployment: DeploymentSettings) -> No
 class _ScalarEnv(PydanticBaseSettingsSource):
     """``DRAINBOARD_<KEY>`` for top-level scalars only."""
 
-    KEYS = ("database_url", "key_file", "log_level", "log_format", "work")
+    KEYS = ("database_url", "key_file", "log_level", "log_format", "work", "exported_ids")
 
     def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002
         """Part of pydantic-settings' interface."""
