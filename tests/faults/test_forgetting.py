@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from app.jobs import forgetting
 from app.jobs.forgetting import forget_over
+from app.jobs.worker import Jobs, Timing
 from app.settings import KeepSettings
 from tests.faults.conftest import NAME, Board, Open
 from tests.faults.fake_server import FakeAgentServer
@@ -79,3 +81,30 @@ async def test_a_blocked_drain_stays_blocked_and_an_unknown_one_unknown(board: O
         alarms = {alarm["code"] for alarm in (await it.deployment())["alarms"]}
         assert {"lost", "stranded", "removed_while_waiting"} <= alarms
         assert waiting.id in server.threads
+
+
+class _Offered(list[tuple[str, str]]):
+    """A queue that only remembers what it is offered."""
+
+    async def offer(self, task: str, deployment: str) -> None:
+        self.append((task, deployment))
+
+    async def offer_poll(self, deployment: str) -> None:
+        self.append(("poll", deployment))
+
+
+async def test_workers_forget_once_an_hour_one_deployment_after_the_other(board: Open, server: FakeAgentServer) -> None:
+    server.settled(1)
+    async with board() as it:
+        await it.poll(full=True)
+        queue: Any = _Offered()
+        jobs, hour = Jobs(it.app.state.runtime, queue, Timing(tick=5)), 3600 * 490_000
+        for second in range(0, 3600, 5):
+            await jobs.schedule(hour + second)
+        assert queue == [("forget", NAME)]
+        it.clock.tick(days=YEARS.days)
+        await it.poll(full=True)
+        await it.poll(full=True)
+        await jobs.forget(NAME)
+        assert await forget(it) == {}, "that was all"
+        await jobs.forget("nowhere")
