@@ -83,12 +83,17 @@ async def forget_polls(connection: AsyncConnection, deployment_id: int, *, befor
     following = (
         select(func.min(later.c.id))
         .where(later.c.deployment_id == deployment_id, later.c.state == "complete", later.c.id > _poll.c.id)
+        .correlate(_poll)  # two levels up, which SQLAlchemy does not find by itself
         .scalar_subquery()
     )
-    came_next = exists().where(
-        _leaf.c.deployment_id == _poll.c.deployment_id,
-        _leaf.c.arrived_poll_id > _poll.c.id,
-        _leaf.c.arrived_poll_id <= following,
+    came_next = (
+        exists()
+        .where(
+            _leaf.c.deployment_id == _poll.c.deployment_id,
+            _leaf.c.arrived_poll_id > _poll.c.id,
+            _leaf.c.arrived_poll_id <= following,
+        )
+        .correlate(_poll)
     )
     where = and_(
         mine,
