@@ -80,6 +80,18 @@ def _interval(found: timedelta) -> timedelta:
     return found
 
 
+def _for_a_week(found: timedelta) -> timedelta:
+    if found < timedelta(days=7):
+        raise ValueError("it is kept for 7d at least")
+    return found
+
+
+def _for_a_month(found: timedelta) -> timedelta:
+    if found < timedelta(days=32):
+        raise ValueError("it is kept for 32d at least, since a burn-down shows up to 31 days")
+    return found
+
+
 def _not_a_boolean(raw: object) -> object:
     if isinstance(raw, bool):
         raise ValueError("write a version as a number")
@@ -126,6 +138,8 @@ Duration = Annotated[
     WithJsonSchema({"type": "string", "examples": ["15m", "90d"]}),
 ]
 Interval = Annotated[timedelta, BeforeValidator(parse_duration), AfterValidator(_interval)]
+KeptFor = Annotated[timedelta, BeforeValidator(parse_duration), AfterValidator(_for_a_week)]
+KeptForHistory = Annotated[timedelta, BeforeValidator(parse_duration), AfterValidator(_for_a_month)]
 VersionNumber = Annotated[int, BeforeValidator(_not_a_boolean), Field(strict=True, ge=0, le=9999)]
 Budget = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 NonEmpty = Annotated[str, Field(min_length=1, max_length=500)]
@@ -561,6 +575,19 @@ class WebhookSettings(_Strict):
         return found
 
 
+class KeepSettings(_Strict):
+    """How long what is over is kept. What a verdict rests on stays longer, and what is as it is now is never forgotten."""
+
+    tombstones: KeptFor = timedelta(days=90)
+    """Threads that the server no longer has, with their last known facts."""
+    history: KeptForHistory = timedelta(days=90)
+    """How work came to nodes and left them, polls, and stored answers of drains. `32d` at least: a burn-down shows up to 31 days."""
+    deploys: KeptFor = timedelta(days=400)
+    """Deploys, and the threads that waited at a node which one removed."""
+    audit: KeptFor = timedelta(days=400)
+    """Who did what, and who opened an evidence report."""
+
+
 class Settings(BaseSettings):
     """All settings. ``home`` is the folder of the settings file ``file``; relative paths start there. ``work``: whether ``serve``
     polls, or leaves that to ``drainboard worker``."""
@@ -577,6 +604,8 @@ class Settings(BaseSettings):
     """How much is logged."""
     work: Literal["here", "workers"] = "here"
     """`here`: `serve` polls; `workers`: it only serves, and [`drainboard worker`](../how-to/scaling-out.md) polls (PostgreSQL only)."""
+    exported_ids: Literal["clear", "pseudonyms"] = "clear"
+    """`pseudonyms`: threads are called `th_…` in [what people carry away](../explanation/privacy.md#thread-ids-outside)."""
     log_format: Literal["text", "json"] = "text"
     """`json`: one object a line, for what collects logs."""
     deployments: tuple[DeploymentSettings, ...] = ()
@@ -587,6 +616,8 @@ class Settings(BaseSettings):
     """`[sign_in]`, below: who may look."""
     webhooks: tuple[WebhookSettings, ...] = Field(default=(), max_length=50)
     """`[[webhooks]]`, below: who is told."""
+    keep: KeepSettings = Field(default_factory=KeepSettings)
+    """`[keep]`, below: how long what is over is kept."""
     home: Path = Path()
     file: Path | None = None
 
@@ -699,7 +730,7 @@ def check_deployment(drain: DrainSettings, deployment: DeploymentSettings) -> No
 class _ScalarEnv(PydanticBaseSettingsSource):
     """``DRAINBOARD_<KEY>`` for top-level scalars only."""
 
-    KEYS = ("database_url", "key_file", "log_level", "log_format", "work")
+    KEYS = ("database_url", "key_file", "log_level", "log_format", "work", "exported_ids")
 
     def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002
         """Part of pydantic-settings' interface."""

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import PlainTextResponse
 from pydantic import ValidationError
 
-from app.api.routes import DEFAULT_LIMIT, ERRORS, Drains, Format, Limit, Who
+from app.api.routes import DEFAULT_LIMIT, ERRORS, Ask, Drains, Format, Limit, Who
 from app.auth.same_origin import require_same_origin
 from app.drains.bodies import (
     AcknowledgementBody,
@@ -105,11 +105,13 @@ async def apply_drains(body: DrainsFile, drains: Drains, by: Who) -> WrittenList
 
 
 @router.get("/drains/{drain}", response_model=DrainDetail)
-async def get_drain(drain: str, drains: Drains, by: Who, format_: Format = "json") -> DrainDetail | Response:
+async def get_drain(drain: str, drains: Drains, ask: Ask, by: Who, format_: Format = "json") -> DrainDetail | Response:
     """The answer of one drain, decided now, with what it asks for and what people said about it; or as Markdown."""
     found = await drains.detail(drain, now=by.now)
     if format_ == "markdown":
-        return PlainTextResponse(to_markdown(found, by.now), media_type="text/markdown; charset=utf-8")
+        return PlainTextResponse(
+            to_markdown(ask.outside.answer(found), by.now), media_type="text/markdown; charset=utf-8"
+        )
     return found
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
-from fastapi.responses import PlainTextResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import AwareDatetime, BaseModel, ConfigDict, StrictBool, TypeAdapter
 
 from app.auth.callers import by_of
@@ -14,6 +14,8 @@ from app.clock import utc_now
 from app.drains.answers import Actor, Answer, BlockingThread
 from app.drains.burndown import BurnDown
 from app.drains.evidence_markdown import to_markdown
+from app.drains.jsonable import to_jsonable
+from app.drains.outside import Outside
 from app.drains.register import By, Register
 from app.errors import BadRequest
 from app.inventory.finding import Found
@@ -220,11 +222,11 @@ async def list_threads(
     return await ask.threads(deployment, filters, cursor, limit, sort)
 
 
-def _as(format_: str, found: Evidence) -> Evidence | Response:
-    if format_ == "markdown":
-        headers = {FOUND: str(found.found).lower()}
-        return PlainTextResponse(to_markdown(found, utc_now()), 200, headers, "text/markdown; charset=utf-8")
-    return found
+def _as_markdown(found: Evidence, outside: Outside | None = None) -> Response:
+    headers, text = {FOUND: str(found.found).lower()}, to_markdown(found, utc_now())
+    if outside is not None:
+        text = outside.report(found.deployment, found.thread_id, text)
+    return PlainTextResponse(text, 200, headers, "text/markdown; charset=utf-8")
 
 
 _MARKDOWN: dict[int | str, dict[str, Any]] = {
@@ -244,20 +246,25 @@ async def get_evidence(
     live: bool = False,
     format_: Format = "json",
 ) -> Evidence | Response:
-    """The evidence report of one thread; ``live`` reads the server now."""
+    """The evidence report of one thread, to be carried away; ``live`` reads the server now. With the setting ``exported_ids``
+    the thread is called by its pseudonym."""
     found = await ask.evidence(deployment, thread_id, live)
     await drains.opened(deployment, found.thread_id, by, live=live, found=found.found)
-    return _as(format_, found)
+    if format_ == "markdown":
+        return _as_markdown(found, ask.outside)
+    if ask.outside.hides_ids:
+        return JSONResponse(ask.outside.report(deployment, found.thread_id, to_jsonable(found)))
+    return found
 
 
 @router.get("/deployments/{deployment}/threads/{thread_id:path}", response_model=Evidence, responses=_MARKDOWN)
 async def get_thread(
     deployment: str, thread_id: str, ask: Ask, drains: Drains, by: Who, format_: Format = "json"
 ) -> Evidence | Response:
-    """The evidence report of one thread, as stored. An unknown thread answers 200 with ``found: false``."""
+    """What is known of one thread, by its id or its pseudonym. An unknown thread answers 200 with ``found: false``."""
     found = await ask.evidence(deployment, thread_id, False)
     await drains.opened(deployment, found.thread_id, by, live=False, found=found.found)
-    return _as(format_, found)
+    return _as_markdown(found) if format_ == "markdown" else found
 
 
 @router.get("/drains")
@@ -288,17 +295,17 @@ async def gate(
     answer = await ask.drain(drain, None if max_age is None else _duration(max_age))
     status = answer.verdict.http_status if http_status == "1" else 200
     headers = {} if answer.retry_after_seconds is None else {"Retry-After": str(answer.retry_after_seconds)}
-    return Response(_body(answer), status, headers, "application/json")
+    return Response(_body(answer, ask.outside), status, headers, "application/json")
 
 
 _bodies: dict[str, tuple[Answer, bytes]] = {}
 
 
-def _body(answer: Answer) -> bytes:
+def _body(answer: Answer, outside: Outside) -> bytes:
     """The JSON of an answer, written once for all who share it."""
     found = _bodies.get(answer.drain)
     if found is None or found[0] is not answer:
-        found = _bodies[answer.drain] = (answer, _ANSWER.dump_json(answer))
+        found = _bodies[answer.drain] = (answer, _ANSWER.dump_json(outside.answer(answer)))
     return found[1]
 
 

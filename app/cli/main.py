@@ -410,8 +410,9 @@ def threads_list(
 
 @threads.command("show")
 def threads_show(deployment: str, thread: str, server: Server = None, json: Json = False) -> None:
-    """What is known of one thread."""
-    _evidence(deployment, thread, live=False, form="json" if json else "markdown", server=server, json=json)
+    """What is known of one thread, by its id or its pseudonym."""
+    place = ("deployments", deployment, "threads", thread)
+    _evidence(place, live=False, form="json" if json else "markdown", server=server, json=json)
 
 
 @threads.command("erase")
@@ -448,12 +449,12 @@ def evidence(
     json: Json = False,
 ) -> None:
     """The evidence report of one thread, without a single state value. Exits 2 when the thread is not found."""
-    _evidence(deployment, thread, live=live, form="json" if json else form, server=server, json=json)
+    place = ("deployments", deployment, "threads", thread, "evidence")
+    _evidence(place, live=live, form="json" if json else form, server=server, json=json)
 
 
-def _evidence(deployment: str, thread: str, *, live: bool, form: str, server: str | None, json: bool) -> None:
+def _evidence(place: tuple[str, ...], *, live: bool, form: str, server: str | None, json: bool) -> None:
     async def work(api: Api) -> int:
-        place = ("deployments", deployment, "threads", thread, "evidence")
         query = {"live": "true"} if live else {}
         if form == "json":
             found = await api.get(*place, **query)

@@ -19,7 +19,7 @@ from app.drains.service import Drains
 from app.drains.spec import DrainSpec, from_json, to_json
 from app.errors import BadRequest, Conflict, Forbidden, NotFound
 from app.facts.traces import run_name
-from app.inventory import reads, register, traces, writes
+from app.inventory import proofs, reads, register, traces, writes
 from app.inventory.encode import Json
 from app.inventory.store import Store
 from app.inventory.views import Activity, CriteriaVersion, Said
@@ -94,6 +94,7 @@ class Register:
             names = {row.name for row in await reads.list_drains(connection)}
             places = [deployment.name for deployment in self._settings.deployments]
             await register.lock_places(connection, drains=names, deployments=places)
+            await proofs.distrust_other_rules(connection, places, now)
             for drain in self._settings.drains:
                 spec = spec_of(drain, self._deployment(drain.deployment))
                 known = await register.lock_drain(connection, spec.name)

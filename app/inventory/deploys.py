@@ -196,6 +196,12 @@ async def find_unfinished(connection: AsyncConnection, deployment_id: int) -> Un
     return Unfinished(newest.deploy_id, noticed_at, graph, nodes, newest.n) if noticed_at is not None else None
 
 
+def list_open(deployment_id: int) -> Select[Any]:
+    """The deploys after which somebody still waits, or is stranded or lost, at a node that they removed."""
+    found = _fates(deployment_id).subquery()
+    return select(found.c.deploy_id).where(found.c.fate.in_((*UNFINISHED, "waiting"))).distinct()
+
+
 async def find_last_comparison(connection: AsyncConnection, deployment_id: int, *, since: datetime) -> Deploy | None:
     """The newest deploy since then that was compared with what was there before; without what became of the threads."""
     table = tables.deploy

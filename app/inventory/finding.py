@@ -1,5 +1,7 @@
 """What somebody looks for by name: a thread by the beginning of its id, a node, a field, a drain, a deployment."""
 
+import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -8,7 +10,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.facts.privacy import pseudonym
 from app.inventory import tables
+
+TRIED_AT_ONCE = 20_000
 
 _thread = tables.thread
 
@@ -75,6 +80,32 @@ async def list_beginning(connection: AsyncConnection, deployment_id: int, beginn
         .limit(limit)
     )
     return list(await connection.execute(query))
+
+
+async def find_pseudonym(
+    connection: AsyncConnection, deployment_id: int, deployment: str, called: str, *, key: bytes
+) -> Any | None:
+    """The thread that this pseudonym is of, tombstones included; None when nothing here is called so. Pseudonyms are not stored, so
+    each id is tried: some seconds for a million, beside the event loop."""
+    after = ""
+    while True:
+        query = (
+            select(_thread.c.thread_id, _thread.c.condition)
+            .where(_thread.c.deployment_id == deployment_id, _thread.c.thread_id > after)
+            .order_by(_thread.c.thread_id)
+            .limit(TRIED_AT_ONCE)
+        )
+        rows = list(await connection.execute(query))
+        if not rows:
+            return None
+        found = await asyncio.to_thread(_called, rows, deployment, called, key)
+        if found is not None:
+            return found
+        after = rows[-1].thread_id
+
+
+def _called(rows: Iterable[Any], deployment: str, called: str, key: bytes) -> Any | None:
+    return next((row for row in rows if pseudonym(key, deployment, row.thread_id) == called), None)
 
 
 def _begins(beginning: str) -> ColumnElement[bool]:

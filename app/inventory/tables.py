@@ -22,6 +22,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 from sqlalchemy.types import TypeDecorator
 
@@ -93,6 +94,10 @@ deployment = Table(
         "erased_poll_id", BigId
     ),  # the newest poll when a thread was last erased: what was swept until then proves nothing
     Column("pace", JSON(none_as_null=True)),  # how fast the server may be asked now, where that is less than its budget
+    Column("rules", Integer),  # of the version that proved what is remembered: see ``proofs.py``
+    Column(
+        "forgotten_since", UtcDateTime
+    ),  # when the oldest thread was created that was gone for so long that it was forgotten
 )
 
 graph_revision = Table(
@@ -211,6 +216,8 @@ shape = _dictionary("shape")
 work = _dictionary("work")
 routes = _dictionary("routes")
 
+_IS_GONE = text("gone_at IS NOT NULL")
+
 thread = Table(
     "thread",
     metadata,
@@ -245,6 +252,7 @@ thread = Table(
     Index("ix_thread_deployment_id_changed_at", "deployment_id", "changed_at", "thread_id"),
     Index("ix_thread_deployment_id_condition", "deployment_id", "condition", "work_id", "changed_at", "thread_id"),
     Index("ix_thread_deployment_id_seen_poll_id", "deployment_id", "seen_poll_id"),
+    Index("ix_thread_gone", "deployment_id", "gone_at", sqlite_where=_IS_GONE, postgresql_where=_IS_GONE),
     Index(  # all that a drain counts by, so that it never reads a row
         "ix_thread_classes",
         "deployment_id",
@@ -323,6 +331,7 @@ observation = Table(
     Index("ix_observation_deployment_id_node", "deployment_id", "node", "arrived_at"),
     Index("ix_observation_deployment_id_left_at", "deployment_id", "left_at"),
     Index("ix_observation_deployment_id_node_left_at", "deployment_id", "node", "left_at"),
+    Index("ix_observation_deployment_id_arrived_poll_id", "deployment_id", "arrived_poll_id"),
 )
 
 drain = Table(

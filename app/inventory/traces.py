@@ -239,13 +239,16 @@ async def find_liveness(
 async def find_movement(
     connection: AsyncConnection, deployment_id: int, population: ColumnElement[bool]
 ) -> tuple[datetime | None, datetime | None]:
-    """When the first thread of a population was created, and when one that ever ran last moved. Tombstones count."""
+    """When the first thread of a population was created, and when one that ever ran last moved. Tombstones count; of those that
+    were forgotten it is not known any more of which population they were."""
     ran = case((_thread.c.condition != Condition.NEVER_RAN.value, _thread.c.state_updated_at))
     moved = func.max(ran, type_=tables.UtcDateTime)
     created = func.min(_thread.c.created_at, type_=tables.UtcDateTime)
     query = select(created, moved).where(_thread.c.deployment_id == deployment_id, population)
     row = (await connection.execute(query)).one()
-    return row[0], row[1]
+    mine = tables.deployment.c.id == deployment_id
+    forgotten = await connection.scalar(select(tables.deployment.c.forgotten_since).where(mine))
+    return min((each for each in (row[0], forgotten) if each is not None), default=None), row[1]
 
 
 async def list_stays(

@@ -25,6 +25,9 @@ from app.inventory.encode import (
     work_to_json,
 )
 
+RULES = 1
+"""Which rules what is remembered was proved by. Raise it with a rule that a drained verdict of before might not pass: see ``proofs``."""
+
 CURRENT = frozenset({"sync", "async"})
 MOST_MET = 10_000
 
@@ -128,7 +131,8 @@ def _insert(connection: AsyncConnection, table: Table) -> Any:
 async def ensure_deployment(connection: AsyncConnection, name: str, now: datetime) -> int:
     """The id of a deployment, made when it is new."""
     table = tables.deployment
-    statement = _insert(connection, table).values(name=name, created_at=now, capabilities={}, assistants={})
+    values = {"name": name, "created_at": now, "capabilities": {}, "assistants": {}, "rules": RULES}
+    statement = _insert(connection, table).values(**values)
     await connection.execute(statement.on_conflict_do_nothing(index_elements=["name"]))
     found = await connection.scalar(select(table.c.id).where(table.c.name == name))
     return int(found or 0)

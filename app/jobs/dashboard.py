@@ -13,6 +13,7 @@ from app.clock import utc_now
 from app.drains.answers import Actor, Answer, BlockingThread
 from app.drains.burndown import BurnDown
 from app.drains.evidence import Background, not_found, report
+from app.drains.outside import PSEUDONYM, Outside
 from app.drains.trends import Trend
 from app.errors import BadRequest, NotFound
 from app.facts.capabilities import notes
@@ -22,7 +23,7 @@ from app.inventory.current import current_of
 from app.inventory.cursors import page_of
 from app.inventory.db import head_revision
 from app.inventory.evaluations import HeldAnswer, StoredAnswer
-from app.inventory.finding import Found
+from app.inventory.finding import Found, find_pseudonym
 from app.inventory.freshness import read_polls, threads_source
 from app.inventory.reads import Filters
 from app.inventory.revisions import list_drawings
@@ -231,10 +232,17 @@ class Dashboard:
         settings = self._runtime.deployment(name)
         return settings, _checked_id(settings, raw)
 
+    @property
+    def outside(self) -> Outside:
+        """How threads are called in what people carry away."""
+        hides_ids = self._runtime.settings.exported_ids == "pseudonyms"
+        return Outside(self._runtime.store.hash_key, hides_ids)
+
     async def evidence(self, name: str, thread_id: str, live: bool) -> Evidence:
-        """The evidence report of one thread; ``live`` reads the server now. An unknown thread is ``found=False``."""
+        """The evidence report of one thread, by its id or its pseudonym; ``live`` reads the server now. An unknown thread is
+        ``found=False``."""
         settings, now = self._runtime.deployment(name), utc_now()
-        thread_id = _checked_id(settings, thread_id)
+        thread_id = _checked_id(settings, await self._named(settings, thread_id))
         if live:
             await self._runtime.server(name)  # refuses where there is none
         store = self._runtime.store
@@ -274,6 +282,22 @@ class Dashboard:
         found_report = not_found(thread_id, background) if facts is None else report(facts, mentions, background)
         async with store.database.read() as connection:
             return await with_traces(connection, row.id, settings, found_report)
+
+    async def _named(self, settings: DeploymentSettings, raw: str) -> str:
+        """The id of a thread that is named by its pseudonym; any other text as it is. Raises ``NotFound``."""
+        if not PSEUDONYM.fullmatch(raw):
+            return raw
+        store = self._runtime.store
+        async with store.database.read() as connection:
+            row = await reads.find_deployment(connection, settings.name)
+            mine = 0 if row is None else row.id
+            found = await find_pseudonym(connection, mine, settings.name, raw, key=store.hash_key)
+        if found is None and not settings.reported:
+            raise NotFound(
+                f"No thread that is kept of {settings.name} has the pseudonym {raw}. Is it of another deployment, was it erased or "
+                "forgotten, or made with another key file?"
+            )
+        return raw if found is None else str(found.thread_id)
 
     async def nodes(self, name: str, nodes: Collection[str]) -> tuple[NodeTraces, ...]:
         """What the traces say of these nodes; empty where no traces were ever read."""

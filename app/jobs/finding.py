@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.drains.outside import PSEUDONYM
 from app.drains.spec import from_json
 from app.inventory import finding, reads
 from app.inventory.finding import Found, Hit, HitKind, Looked
@@ -38,6 +39,7 @@ async def find(runtime: Runtime, text: str, sees: Callable[[str], bool]) -> Foun
             looked.append(await _looked(connection, row.id, settings.name))
             if query:
                 hits += await _threads(connection, row.id, settings.name, beginning, query)
+                hits += await _called(connection, row.id, settings.name, query, runtime.store.hash_key)
                 hits += _names(await reads.list_revisions(connection, row.id), settings.name, query)
                 hits += _of(HitKind.DEPLOYMENT, settings.name, settings.name, query)
         if query:
@@ -85,6 +87,17 @@ async def _threads(
                 for row in rows
             ]
     return []
+
+
+async def _called(
+    connection: AsyncConnection, deployment_id: int, deployment: str, query: str, key: bytes
+) -> list[Hit]:
+    """The thread of a pseudonym that somebody pasted, maybe with more around it."""
+    typed = PSEUDONYM.search(query.lower())
+    if typed is None:
+        return []
+    found = await finding.find_pseudonym(connection, deployment_id, deployment, typed.group(), key=key)
+    return [] if found is None else [Hit(HitKind.THREAD, found.thread_id, deployment, True, (found.condition,))]
 
 
 def _names(revisions: Iterable[RevisionSummary], deployment: str, query: str) -> Iterator[Hit]:

@@ -9,6 +9,8 @@ from app.jobs.turns import pause_after, sweep_is_due
 from app.logs import get_logger
 from app.settings import DeploymentSettings
 
+FORGET_AFTER, FORGET_EVERY = 60.0, 3600.0  # seconds
+
 log = get_logger("runtime")
 
 
@@ -61,3 +63,17 @@ async def _keep_reading_beside(runtime: Runtime, deployment: DeploymentSettings)
         except Exception as error:  # noqa: BLE001 - as above
             log.error("beside.crashed", deployment=deployment.name, kind=type(error).__name__)
         await asyncio.sleep(deployment.poll_interval.total_seconds())
+
+
+async def keep_forgetting(runtime: Runtime) -> None:
+    """What is over in every deployment, once an hour until cancelled."""
+    await asyncio.sleep(FORGET_AFTER)
+    while True:
+        for deployment in runtime.settings.deployments:
+            try:
+                await runtime.forget(deployment.name)
+            except DrainboardError as error:
+                log.warning("forget.failed", deployment=deployment.name, code=error.code, message=error.message)
+            except Exception as error:  # noqa: BLE001 - as above
+                log.error("forget.crashed", deployment=deployment.name, kind=type(error).__name__)
+        await asyncio.sleep(FORGET_EVERY)

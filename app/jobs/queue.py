@@ -17,8 +17,8 @@ from app.errors import StoreError
 from app.settings import Settings
 
 QUEUE = "drainboard"
-SCHEDULE, ASKED, POLL, BESIDE, VERIFY = "schedule", "asked", "poll", "beside", "verify"
-PRIORITY = {SCHEDULE: 20, ASKED: 10, POLL: 0, BESIDE: 0, VERIFY: -10}
+SCHEDULE, ASKED, POLL, BESIDE, VERIFY, FORGET = "schedule", "asked", "poll", "beside", "verify", "forget"
+PRIORITY = {SCHEDULE: 20, ASKED: 10, POLL: 0, BESIDE: 0, VERIFY: -10, FORGET: -20}
 OPEN = (Status.TODO.value, Status.DOING.value)
 CONNECTIONS = 5  # of one process, at most
 

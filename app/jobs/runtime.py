@@ -21,7 +21,8 @@ from app.inventory.store import Store
 from app.inventory.views import PollSummary
 from app.jobs.asking import ask_workers
 from app.jobs.beside import OtherSources
-from app.jobs.delivering import Courier, forget_old
+from app.jobs.delivering import Courier
+from app.jobs.forgetting import forget_over
 from app.jobs.poll import Poller
 from app.jobs.reporting import Reporting
 from app.jobs.schedule import Schedule
@@ -149,11 +150,13 @@ class Runtime:
             await asyncio.wait([running.task])
 
     def begin_polling(self) -> None:
-        """Poll every deployment until ``close``."""
-        from app.jobs.inprocess import keep_polling
+        """Poll every deployment, and forget what is over, until ``close``."""
+        from app.jobs.inprocess import keep_forgetting, keep_polling
 
         for deployment in self.settings.deployments:
             self.schedule.add(deployment.name, keep_polling(self, deployment.name))
+        if self.settings.deployments:
+            self.schedule.add("forgetting", keep_forgetting(self))
 
     def begin_telling(self) -> None:
         """Tell the receivers of webhooks until ``close``. Several processes may do so: each message is one's at a time."""
@@ -170,11 +173,14 @@ class Runtime:
             await asyncio.sleep(ANNOUNCE_EVERY)
             try:
                 await self.drains.announce(utc_now())
-                await forget_old(self.store, utc_now())
             except DrainboardError as error:
                 log.warning("announcing.failed", code=error.code, message=error.message)
             except Exception as error:  # noqa: BLE001 - the next time comes all the same
                 log.error("announcing.crashed", kind=type(error).__name__)
+
+    async def forget(self, name: str) -> None:
+        """What is over in a deployment is forgotten, as the settings say."""
+        await forget_over(self.store, self.settings.keep, self.deployment(name).name, utc_now())
 
     def is_polled(self, name: str) -> bool:
         """Whether a poll of the deployment runs here."""

@@ -28,6 +28,7 @@ from app.logs import get_logger
 from app.settings import DeploymentSettings, Settings
 
 FORGET_AFTER = timedelta(days=7)
+FORGET_EVERY = 3600  # seconds
 
 log = get_logger("worker")
 
@@ -67,6 +68,8 @@ class Jobs:
                     await self._queue.offer(queued.BESIDE, deployment.name)
             elif await poll_is_due(self._runtime.store, deployment, now):
                 await self._queue.offer_poll(deployment.name)
+            if timestamp % FORGET_EVERY < self._tick:
+                await self._queue.offer(queued.FORGET, deployment.name)
 
     async def poll(self, deployment: str) -> None:
         """The poll that is due, unless it was made meanwhile; idle heads follow it."""
@@ -98,6 +101,12 @@ class Jobs:
         if self._known(deployment) is not None:
             with _told("beside", deployment):
                 await self._runtime.read_beside(deployment)
+
+    async def forget(self, deployment: str) -> None:
+        """What is over in a deployment."""
+        if self._known(deployment) is not None:
+            with _told("forget", deployment):
+                await self._runtime.forget(deployment)
 
     async def _poll(self, deployment: str, *, full: bool) -> None:
         with _told("poll", deployment):
@@ -255,10 +264,15 @@ class Worker:
             with self._holding(context):
                 await jobs.beside(deployment)
 
+        async def forget(context: JobContext, deployment: str) -> None:
+            with self._holding(context):
+                await jobs.forget(deployment)
+
         app.task(name=queued.POLL, pass_context=True, retry=again)(poll)
         app.task(name=queued.ASKED, pass_context=True, retry=_Again())(asked)
         app.task(name=queued.VERIFY, pass_context=True)(verify)
         app.task(name=queued.BESIDE, pass_context=True)(beside)
+        app.task(name=queued.FORGET, pass_context=True)(forget)
         schedule = app.task(
             name=queued.SCHEDULE,
             queue=queued.QUEUE,

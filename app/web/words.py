@@ -87,7 +87,6 @@ ALARMS_TO_ACKNOWLEDGE = {
     "mass_disappearance": "many threads vanished at once, and that is explained",
     "canary_missing": "a thread that is always there was not listed, and that is explained",
 }
-REQUIRED_SOURCES = ("threads", "traces", "index")
 
 SAID = {
     "waiver": "taken over",

@@ -34,6 +34,10 @@ SECTIONS: dict[type[BaseModel], tuple[str, str]] = {
         "### `[[sign_in.grants]]`",
         "Without `deployments` and `environments` a grant is good for all.",
     ),
+    settings.KeepSettings: (
+        "## `[keep]`",
+        "Durations from `7d` on. [What is stored](../explanation/privacy.md#how-long) says what stays longer, and why.",
+    ),
     settings.WebhookSettings: ("## `[[webhooks]]`", "[Be told](../how-to/webhooks.md) shows what is sent."),
     settings.DeploymentSettings: ("## `[[deployments]]`", ""),
     settings.LangSmithSettings: (

@@ -75,7 +75,7 @@ async def test_the_probes_tell_the_truth(
         await asyncio.sleep(0.01)
         live = await http.get("/healthz")
         assert (live.status_code, checks(live)) == (503, {"schedule": "failed"})
-        assert "1 of 2" in live.text
+        assert "1 of 3" in live.text
 
 
 async def test_a_process_that_does_not_poll_is_ready_and_says_so(

@@ -13,24 +13,48 @@ import html
 import json
 import re
 import secrets
+import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
 
 import httpx
+import psycopg
 import pytest
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
+from app.main import create_app
+from app.settings import Settings
 from tests.agent.fixtures import SituationsServer
 from tests.agent.situations import CANARY, CANARY_KEY
-from tests.flows.product import DEPLOYMENT, Product, node_drain, ok, one_deployment, poll_over_http
+from tests.flows.product import (
+    COMMAND,
+    DEPLOYMENT,
+    Product,
+    node_drain,
+    ok,
+    one_deployment,
+    poll_over_http,
+    wait_until,
+)
 
 API_KEY = "api-key-6c2b-of-the-server"
 PASSWORD = "password-6c2b-of-the-address"
 TOKEN = "token-6c2b-of-the-caller"
+SECRET = f"whsec_{base64.b64encode(b'secret-6c2b-of-the-webhook').decode()}"
 MOST_LIVE_AT_ONCE = 8
+WEBHOOK = {"name": "ops", "url": "http://127.0.0.1:9/hook", "secret_env": "HOOK_SECRET"}
+"""Nobody listens there; what is to be sent waits in the database."""
+
+CANDIDATE = {
+    "schema": "drainboard.topology/1",
+    "graphs": {"support": {"kind": "graph", "nodes": ["intake", "finish"], "edges": [], "fields": {}}},
+    "whole": False,
+}
+"""What a preflight would find threads at."""
 
 DRAINS: tuple[dict[str, Any], ...] = (
     node_drain("drop-await-approval", "support", "await_approval"),
@@ -148,10 +172,15 @@ def everything(situations_server: SituationsServer, tmp_path_factory: pytest.Tem
     raw = asyncio.run(_raw_answers(situations_server.url))
     product = Product(
         tmp_path_factory.mktemp("private"),
-        {"SITUATIONS_KEY": API_KEY, "DRAINBOARD_TOKEN": TOKEN, "PYTHONDONTWRITEBYTECODE": "1"},
+        {
+            "SITUATIONS_KEY": API_KEY,
+            "DRAINBOARD_TOKEN": TOKEN,
+            "HOOK_SECRET": SECRET,
+            "PYTHONDONTWRITEBYTECODE": "1",
+        },
     )
-    address = situations_server.url.replace("http://", f"http://reader:{PASSWORD}@")
-    product.configure(one_deployment(address, *DRAINS, api_key_env="SITUATIONS_KEY", environment="test"))
+    product.configure(_settings(situations_server))
+    (product.folder / "candidate.json").write_text(json.dumps(CANDIDATE), encoding="utf-8")
     asked = Everything(forbidden_strings(raw), json.dumps(raw).encode(), "")
     _use_the_command_line(product, asked, "drop-await-approval", situations_server)
     with product.serve() as client:
@@ -164,8 +193,15 @@ def everything(situations_server: SituationsServer, tmp_path_factory: pytest.Tem
         ids = [situations_server[name].thread_id for name in ("personal_keys_parked", "node_failed")]
         for arguments in (*(("evidence", DEPLOYMENT, one, "--live") for one in ids), ("drains", "list"), ("poll",)):
             _command(product, asked, *arguments, "--server", server)
+    _command(product, asked, "db", "backup", str(product.folder / "copy.db"))
     _add_files(product, asked, "afterwards")
     return asked
+
+
+def _settings(server: SituationsServer, **more: Any) -> dict[str, Any]:
+    address = server.url.replace("http://", f"http://reader:{PASSWORD}@")
+    settings = one_deployment(address, *DRAINS, api_key_env="SITUATIONS_KEY", environment="test")
+    return settings | {"webhooks": [WEBHOOK], **more}
 
 
 def _use_the_command_line(product: Product, asked: Everything, drain: str, server: SituationsServer) -> None:
@@ -190,6 +226,8 @@ def _use_the_command_line(product: Product, asked: Everything, drain: str, serve
         ("evidence", DEPLOYMENT, failed, "--live"),
         ("evidence", DEPLOYMENT, "00000000-0000-4000-8000-000000000000"),
         ("evidence", DEPLOYMENT, "malformed", "--json"),
+        ("preflight", DEPLOYMENT, "--topology", "candidate.json", "--markdown"),
+        ("preflight", DEPLOYMENT, "--topology", "candidate.json", "--json"),
         ("db", "check", "--json"),
         ("db", "upgrade"),
     ):
@@ -220,6 +258,12 @@ async def _ask_for_all(address: str, asked: Everything, server: SituationsServer
         await asyncio.gather(*(get(path) for path in polls))
         for wanted in ("HX-Request", "HX-Request-Type"):
             await get(f"/deployments/{DEPLOYMENT}", headers={"HX-Request": "true", wanted: "partial"})
+        for form in ("json", "markdown"):
+            path = f"/api/v1/deployments/{DEPLOYMENT}/preflight?format={form}"
+            answer = await client.post(path, json={"topology": CANDIDATE})
+            assert answer.status_code == 200, answer.text
+            assert b"await_approval" in answer.content
+            asked.add(f"POST {path}", answer.content)
         for bad in ({"full": "canary"}, {"fool": True}, [1]):
             answer = await client.post(f"/api/v1/deployments/{DEPLOYMENT}/poll", json=bad)
             assert answer.status_code == 422
@@ -236,6 +280,15 @@ def _paths(threads: list[str]) -> Iterator[str]:
         yield from (f"/drains/{drain}", f"/api/v1/drains/{drain}", f"/api/v1/drains/{drain}/evaluations")
         yield from (f"/api/v1/drains/{drain}/gate", f"/api/v1/drains/{drain}/gate?max_age=5m")
         yield from (f"/api/v1/drains/{drain}/threads", f"/api/v1/drains/{drain}/threads?disposition=conflict")
+        yield f"/api/v1/drains/{drain}?format=markdown"
+    one = DRAINS[0]["name"]
+    more = ("history", "versions", "waivers", "acknowledgements", "attestations", "waiters")
+    yield from (f"/api/v1/drains/{one}/{what}" for what in more)
+    yield from (f"/drains/{one}/answers", f"/drains/{one}/answers/1", f"/drains/{one}/edit")
+    yield from ("/drains/new", "/activity", "/settings", "/sign-in")
+    yield from ("/api/v1/activity", "/api/v1/webhooks", "/api/v1/deliveries", "/api/v1/search?q=await_approval")
+    yield from (f"{api}/deploys", f"{api}/deploys/1", f"{api}/nodes", f"{api}/nodes/entries?node=intake")
+    yield from (f"{api}/acknowledgements", f"{api}/index", f"{page}/preflight", f"{page}/deploys/1")
     for thread in threads:
         evidence = f"{api}/threads/{thread}/evidence"
         yield from (f"{page}/threads/{thread}", evidence, f"{evidence}?live=true", f"{evidence}?format=markdown")
@@ -250,7 +303,7 @@ def _paths(threads: list[str]) -> Iterator[str]:
 def _add_files(product: Product, asked: Everything, when: str) -> None:
     """Every file of the installation, but the settings (which name the address) and the key itself."""
     for path in sorted(product.folder.rglob("*")):
-        if path.is_file() and path not in (product.config, product.folder / "drainboard.key"):
+        if path.is_file() and path != product.config and path.suffix != ".key":
             asked.add(f"{path.name} {when}", path.read_bytes())
 
 
@@ -366,11 +419,67 @@ def test_everything_was_asked_and_has_something_to_say(everything: Everything) -
     assert len(names) > 400
     for file in ("drainboard.db", "drainboard.db-wal", "drainboard.db-shm", "serve.log"):
         assert f"{file} while it serves" in names
+    assert "copy.db afterwards" in names
     database = b"".join(one.content for one in everything.found if one.name.startswith("drainboard.db"))
     assert b"customer_name" in database
     assert b"await_approval" in database
     # A debug log that says nothing would hide nothing either.
     assert b"poll" in next(one.content for one in everything.found if one.name == "serve.log afterwards")
+
+
+def test_every_route_that_tells_something_was_asked(everything: Everything) -> None:
+    app = create_app(Settings(), schedule=False)
+    asked = {where.name.removeprefix("GET ").partition("?")[0] for where in everything.found}
+    routes = [route for route in _routes(app.routes) if "GET" in (route.methods or ())]
+    assert len(routes) > 40
+    missed = {route.path for route in routes if not any(route.path_regex.match(path) for path in asked)}
+    assert missed == {"/sign-in/start", "/sign-in/callback"}, "these two only send to a provider and back"
+
+
+def _routes(routes: Iterable[Any]) -> Iterator[Any]:
+    for route in routes:
+        yield from (
+            _routes(route.routes) if hasattr(route, "routes") else [route] if hasattr(route, "path_regex") else []
+        )
+
+
+def test_nothing_is_in_a_dump_of_postgresql_or_in_the_log_of_a_worker(
+    everything: Everything, situations_server: SituationsServer, empty_postgres: str, tmp_path: Path
+) -> None:
+    """The worker's own tables too, while it works."""
+    product = Product(tmp_path, {"SITUATIONS_KEY": API_KEY, "HOOK_SECRET": SECRET})
+    product.configure(_settings(situations_server, database_url=empty_postgres, work="workers"))
+    log = tmp_path / "worker.log"
+    with log.open("wb") as output:
+        worker = subprocess.Popen(
+            [*COMMAND, "worker"], cwd=tmp_path, env=product._environment({}), stdout=output, stderr=subprocess.STDOUT
+        )
+        try:
+            wait_until(lambda: b"poll.finished" in log.read_bytes())
+            dump = _dump(empty_postgres)
+        finally:
+            worker.terminate()
+            worker.wait(20)
+    for table in ("thread", "evaluation", "delivery", "procrastinate_workers", "procrastinate_periodic_defers"):
+        assert f"COPY public.{table}\n".encode() in dump, table
+    key = (tmp_path / "drainboard.key").read_text(encoding="utf-8").strip()
+    found = [Where("dump", dump), Where("worker.log", log.read_bytes())]
+    searched = Everything(everything.forbidden, everything.server_said, key, found)
+    assert searched.leaks([*everything.forbidden, API_KEY, PASSWORD, SECRET, key]) == []
+
+
+def _dump(address: str) -> bytes:
+    """Every row of every table that is not the server's own, as `pg_dump` writes them; tables that are empty are left out."""
+    found = b""
+    with psycopg.connect(address.replace("+psycopg", "")) as connection:
+        names = (
+            "SELECT schemaname, tablename FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')"
+        )
+        for schema, table in connection.execute(names).fetchall():
+            with connection.cursor().copy(f'COPY "{schema}"."{table}" TO STDOUT') as rows:
+                content = b"".join(bytes(row) for row in rows)
+            found += f"COPY {schema}.{table}\n".encode() + content if content else b""
+    return found
 
 
 def test_nothing_of_any_payload_is_anywhere(everything: Everything) -> None:
@@ -388,7 +497,7 @@ def test_no_metadata_key_that_is_not_listed_is_anywhere(everything: Everything) 
     assert everything.leaks(names) == []
 
 
-@pytest.mark.parametrize("secret", [API_KEY, TOKEN], ids=["key", "token"])
+@pytest.mark.parametrize("secret", [API_KEY, TOKEN, SECRET], ids=["key", "token", "webhook"])
 def test_no_key_from_the_environment_is_anywhere(everything: Everything, secret: str) -> None:
     assert everything.leaks([secret]) == []
 

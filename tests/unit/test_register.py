@@ -233,9 +233,16 @@ FIRST_DRAIN = table(
 )
 
 
+async def old_deployment(connection: AsyncConnection) -> int:
+    """A deployment as an earlier schema takes it, without columns that came later."""
+    values = {"id": 1, "name": "prod", "created_at": NOW, "capabilities": {}, "assistants": {}}
+    await connection.execute(insert(tables.deployment).values(**values))
+    return 1
+
+
 async def fill_the_first_schema(connection: AsyncConnection) -> None:
     """A drain whose target was removed and one whose was not, and what refers to them."""
-    deployment_id = await writes.ensure_deployment(connection, "prod", NOW)
+    deployment_id = await old_deployment(connection)
     common = {"deployment_id": deployment_id, "spec": SPEC, "criteria_digest": "d", "created_at": NOW, "sweeps": 2}
     removed = {"id": 1, "name": "was-removed", "criteria_version": 3, "managed_by_file": True}
     stands = {"id": 2, "name": "stands", "criteria_version": 1, "managed_by_file": False}
@@ -324,7 +331,7 @@ async def test_storage_that_does_not_say_whether_a_state_is_stored_whole_is_read
     database = Database(empty_address)
     said = {"branches": [], "joins": [], "sends": False, "fields": ["a"], "empty": []}
     async with database.write() as connection:
-        deployment_id = await writes.ensure_deployment(connection, "prod", NOW)
+        deployment_id = await old_deployment(connection)
         for number, content in enumerate((said, said | {"nameless": False}), 1):
             values = {"deployment_id": deployment_id, "id": number, "digest": str(number), "content": content}
             await connection.execute(insert(tables.routes).values(**values))
