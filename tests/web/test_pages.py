@@ -84,6 +84,15 @@ ERRORS = {
     "/drains/drop-await-approval/answers?at=2001-01-01T00:00": 404,
     "/drains/drop-await-approval/answers?at=tuesday": 422,
 }
+PARTS_OF_TABLES = {
+    ("table", None): "table",
+    ("thead", None): "rowgroup",
+    ("tbody", None): "rowgroup",
+    ("tr", None): "row",
+    ("td", None): "cell",
+    ("th", "col"): "columnheader",
+    ("th", "row"): "rowheader",
+}
 VOID = {"area", "base", "br", "col", "hr", "img", "input", "link", "meta", "wbr"}
 
 
@@ -126,6 +135,19 @@ class Document(HTMLParser):
     def headings(self) -> list[int]:
         return [int(tag[1]) for tag, _ in self.tags if re.fullmatch(r"h[1-6]", tag)]
 
+    def tables(self) -> list[list[int]]:
+        """How many cells each row of each table has, by their roles."""
+        found: list[list[int]] = []
+        for tag, attrs in self.tags:
+            assert attrs.get("role") == PARTS_OF_TABLES.get((tag, attrs.get("scope")), attrs.get("role")), (tag, attrs)
+            if tag == "table":
+                found.append([])
+            elif tag == "tr":
+                found[-1].append(0)
+            elif tag in ("td", "th"):
+                found[-1][-1] += int(attrs.get("colspan") or 1)
+        return found
+
     def links(self) -> list[str]:
         return [attrs["href"] or "" for tag, attrs in self.tags if tag == "a" and "href" in attrs]
 
@@ -149,6 +171,8 @@ class TestEveryPage:
         assert all(after <= before + 1 for before, after in zip(page.headings, page.headings[1:], strict=False))
         labels = {attrs["aria-labelledby"] for _, attrs in page.tags if attrs.get("aria-labelledby")}
         assert labels <= set(page.ids)
+        for widths in page.tables():
+            assert len(set(widths)) == 1, widths
 
     def test_has_nothing_inline(self, web: TestClient, path: str) -> None:
         page = Document(web.get(path).text)
