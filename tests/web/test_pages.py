@@ -355,7 +355,7 @@ def test_a_page_that_reads_the_server_does_not_repeat_that_by_itself(web: TestCl
 def test_a_thread_that_is_not_found_says_what_was_looked_at(web: TestClient) -> None:
     text = whole(web, "/deployments/support-prod/threads/unknown-id", 404).text
     assert "What was looked at" in text
-    assert "What else it can be" in text
+    assert "deleted before Drainboard first looked" in text
     assert "safe to repeat" not in text
     assert "http://agent-server.support.internal:8123" in text
 
@@ -398,6 +398,15 @@ def test_a_disposition_that_we_do_not_know_counts_as_unknown() -> None:
     odd = answer("odd", Verdict.UNKNOWN, "Odd.", dispositions={"brand_new": 7})
     with TestClient(make_app(FakeDashboard(answers=(odd,)))) as client:
         assert "Not known 7" in whole(client, "/drains/odd").text
+
+
+def test_where_threads_are_not_known_no_target_is_said_to_be_free(web: TestClient) -> None:
+    assert "none is known to block; 30 are not known" in whole(web, f"/drains/{LONG_NAME}").text
+    assert "nothing blocks" in whole(web, "/drains/drop-legacy-triage").text
+
+
+def test_what_people_said_is_apart_from_how_many_threads_it_is_about(web: TestClient) -> None:
+    assert "Acknowledged fell at deploy 7 threads:" in whole(web, "/drains/drop-await-approval").text
 
 
 def test_a_drain_without_blockers_never_shows_a_bare_zero(web: TestClient) -> None:
