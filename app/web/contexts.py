@@ -299,12 +299,13 @@ class DrainFormPage:
 @dataclass(frozen=True, slots=True)
 class SearchPage:
     """What a search found. ``groups``: the hits by kind, each with its page; ``ask``: by deployment, where its server can be
-    asked for the thread whose id was typed and that nobody has seen."""
+    asked for the thread whose id was typed and that nobody has seen; ``answers``: what the first drains say now."""
 
     template: ClassVar[str] = "search.html"
     found: Found
     groups: Mapping[str, tuple[tuple[Hit, str], ...]]
     ask: Mapping[str, str]
+    answers: Mapping[str, Answer]
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,7 @@ PAST_ANSWERS = 10
 PAGE_OF_ANSWERS = 50
 LAST_DEPLOYS = 50
 LAST_ENTRIES = 10
+DECIDED_HITS = 5  # each verdict costs what its gate costs
 MAX_ID = 2**53
 EVERYTHING = Chosen()
 
@@ -192,7 +193,9 @@ async def search(request: Request, data: Data, q: Annotated[str, Query(max_lengt
     groups = {
         kind.value: tuple((hit, paths.hit_path(hit)) for hit in found.hits if hit.kind is kind) for kind in HitKind
     }
-    return _respond(request, SearchPage(found, {kind: hits for kind, hits in groups.items() if hits}, ask))
+    drains = [hit.name for hit in found.hits if hit.kind is HitKind.DRAIN][:DECIDED_HITS]
+    answers = {name: await data.drain(name) for name in drains}
+    return _respond(request, SearchPage(found, {kind: hits for kind, hits in groups.items() if hits}, ask, answers))
 
 
 @router.get("/drains")

@@ -509,6 +509,8 @@ def test_the_search_goes_straight_to_the_only_hit(web: TestClient) -> None:
 def test_the_search_lists_what_it_found_by_kind(web: TestClient) -> None:
     page = whole(web, "/search?q=await_approval")
     assert "4 hits for await_approval" in page.text
+    assert "blocked drop-await-approval" in page.text
+    assert "12 threads still wait at await_approval." in page.text
     order = [page.text.rindex(f"{kind} ") for kind in ("Nodes", "State fields", "Deployments")]
     assert order == sorted(order)
     assert {
