@@ -537,7 +537,9 @@ async def get_inventory(
     counts: dict[str, Counter[str]] = {name: Counter() for name in FACETS if name != "fields"}
     shapes: Counter[int | None] = Counter()
     total = 0
-    for (status, condition, work, shape, graph, head_graph, age), n in await _classes(connection, scope, filters, now):
+    for (status, condition, work, shape, graph, head_graph, age), n in await list_classes(
+        connection, scope, filters, now
+    ):
         counts["condition"][condition] += n
         if condition == Condition.GONE.value and "condition" not in filters:
             continue
@@ -569,7 +571,7 @@ async def get_inventory(
     )
 
 
-async def _classes(
+async def list_classes(
     connection: AsyncConnection, scope: InventoryScope, filters: Filters, now: datetime
 ) -> list[tuple[tuple[Any, ...], int]]:
     """Threads that the filters let through, by what the facets need of each. Tombstones too, where no condition is asked
@@ -700,7 +702,7 @@ async def list_threads(
         raise BadRequest(f"limit goes from 1 to {MAX_LIMIT}.")
     await scope.dictionaries.load(connection)
     where = _thread_where(scope, filters, now)
-    found = [(key, n) for key, n in await _classes(connection, scope, filters, now) if _is_listed(filters, key[1])]
+    found = [(key, n) for key, n in await list_classes(connection, scope, filters, now) if _is_listed(filters, key[1])]
     total = sum(n for _, n in found)
     column, descending = _SORTS[sort]
     query = select(_thread, _shape_id().label("shape_id")).where(where)

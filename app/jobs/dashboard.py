@@ -44,6 +44,7 @@ from app.inventory.views import (
     SourceStatus,
     ThreadPage,
 )
+from app.inventory.waiting_at import WaitingAt, count_waiting
 from app.jobs.finding import find
 from app.jobs.polling.verifying import verification_of
 from app.jobs.readings import Readings
@@ -217,6 +218,13 @@ class Dashboard:
         async with self._runtime.store.database.read() as connection:
             scope = await self._runtime.store.scope(connection, settings)
             return await reads.get_inventory(connection, scope, filters, now=utc_now())
+
+    async def waiting(self, name: str, filters: Filters) -> tuple[WaitingAt, ...]:
+        """Those threads by the nodes where they are pending."""
+        settings = self._runtime.deployment(name)
+        async with self._runtime.store.database.read() as connection:
+            scope = await self._runtime.store.scope(connection, settings)
+            return await count_waiting(connection, scope, filters, now=utc_now())
 
     async def threads(self, name: str, filters: Filters, cursor: str | None, limit: int, sort: str) -> ThreadPage:
         """A page of those threads."""

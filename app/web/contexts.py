@@ -4,6 +4,7 @@ Besides these a template has ``ui`` (the macros), ``now``, ``url``, ``version``,
 None), ``shows_places`` (not to who has yet to sign in), and the filters and paths that ``render.py`` registers.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,6 +32,7 @@ from app.inventory.views import (
     Token,
     Waiter,
 )
+from app.inventory.waiting_at import WaitingAt
 from app.jobs.who_works import Work
 from app.rights import Right
 from app.web import paths, words
@@ -299,12 +301,13 @@ class DrainFormPage:
 @dataclass(frozen=True, slots=True)
 class SearchPage:
     """What a search found. ``groups``: the hits by kind, each with its page; ``ask``: by deployment, where its server can be
-    asked for the thread whose id was typed and that nobody has seen."""
+    asked for the thread whose id was typed and that nobody has seen; ``answers``: what the first drains say now."""
 
     template: ClassVar[str] = "search.html"
     found: Found
     groups: Mapping[str, tuple[tuple[Hit, str], ...]]
     ask: Mapping[str, str]
+    answers: Mapping[str, Answer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,6 +405,17 @@ def disposition_groups(counts: Mapping[str, int]) -> tuple[DispositionGroup, ...
 
 def assistant_names(answer: Answer) -> dict[str, str]:
     return {each.assistant: each.name for each in answer.must_act if each.assistant and each.name}
+
+
+def node_totals(waiting: Iterable[WaitingAt], conditions: Iterable[str]) -> NodeTotals:
+    """Threads at each node: all, and those of each of the conditions."""
+    totals: Counter[str] = Counter()
+    by_condition: dict[str, Counter[str]] = {each: Counter() for each in conditions}
+    for each in waiting:
+        totals[each.node] += each.count
+        if each.condition in by_condition:
+            by_condition[each.condition][each.node] += each.count
+    return NodeTotals(totals, by_condition)
 
 
 def node_counts(deployment: DeploymentStatus, counts: NodeTotals) -> tuple[NodeCounts, ...]:

@@ -21,6 +21,7 @@ from app.inventory.views import (
     PollSummary,
     ThreadPage,
 )
+from app.inventory.waiting_at import WaitingAt
 from app.jobs.who_works import Work
 from app.rights import Caller
 
@@ -58,6 +59,10 @@ class Dashboard(Protocol):
 
     async def inventory(self, name: str, filters: Filters) -> Inventory:
         """Counts by facet of the threads that the filters let through."""
+        ...
+
+    async def waiting(self, name: str, filters: Filters) -> tuple[WaitingAt, ...]:
+        """Those threads by the nodes where they are pending."""
         ...
 
     async def threads(self, name: str, filters: Filters, cursor: str | None, limit: int, sort: str) -> ThreadPage:

@@ -154,9 +154,10 @@ def _read(layout: Any, vertices: Mapping[str, Any], forward: Mapping[Pair, Any],
     for name, vertex in vertices.items():
         y, x = vertex.view.xy
         boxes[name] = Box(x - vertex.view.h / 2, y - vertex.view.w / 2, vertex.view.h, vertex.view.w)
+    ranks = {name: layout.grx[vertex].rank for name, vertex in vertices.items()}
+    boxes = _apart(boxes, ranks)
     layers: dict[int, tuple[float, float]] = {}
-    for name, vertex in vertices.items():
-        rank = layout.grx[vertex].rank
+    for name, rank in ranks.items():
         left, right = layers.get(rank, (boxes[name].x, boxes[name].right))
         layers[rank] = min(left, boxes[name].x), max(right, boxes[name].right)
     routes: dict[Pair, tuple[Point, ...]] = {}
@@ -173,6 +174,18 @@ def _read(layout: Any, vertices: Mapping[str, Any], forward: Mapping[Pair, Any],
         width=max(box.right for box in boxes.values()) - left,
         height=bottom - top,
     )
+
+
+def _apart(boxes: Mapping[str, Box], ranks: Mapping[str, int]) -> dict[str, Box]:
+    """The same boxes, those of one layer below each other: grandalf lets boxes of different heights overlap now and then."""
+    found = dict(boxes)
+    bottoms: dict[int, float] = {}
+    for name in sorted(boxes, key=lambda each: boxes[each].y):
+        box, bottom = boxes[name], bottoms.get(ranks[name])
+        if bottom is not None and box.y < bottom:
+            found[name] = replace(box, y=bottom + BOX_GAP)
+        bottoms[ranks[name]] = found[name].bottom
+    return found
 
 
 def _route(

@@ -45,6 +45,17 @@ LONGEST_WHOLE_ID = 18
 _UNIT = re.compile(r"(?<=\d) (?=(?:s|min|h|d)\b)")
 _VERBATIM = re.compile(r"(<pre\b.*?</pre>|<textarea\b.*?</textarea>)", re.DOTALL)
 _INDENT = re.compile(r"\s*\n\s*")
+_TABLE = re.compile(r"<table\b.*?</table>", re.DOTALL)
+_PART = re.compile(r'<(table|thead|tbody|tr|td|th scope="col"|th scope="row")(?=[\s>])')
+_ROLES = {
+    "table": "table",
+    "thead": "rowgroup",
+    "tbody": "rowgroup",
+    "tr": "row",
+    "td": "cell",
+    'th scope="col"': "columnheader",
+    'th scope="row"': "rowheader",
+}
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)")
 
 
@@ -95,14 +106,28 @@ class Pages:
         # The macros are made with the page's `now`; a block alone would skip the page's own imports.
         context["ui"] = self._environment.get_template("ui.html").make_module(context)
         if block:
-            return without_indents(str(render_block(self._environment, page.template, block, context)))
-        return without_indents(self._environment.get_template(page.template).render(context))
+            html = str(render_block(self._environment, page.template, block, context))
+        else:
+            html = self._environment.get_template(page.template).render(context)
+        return with_table_roles(without_indents(html))
 
 
 def without_indents(html: str) -> str:
     """The same page a quarter smaller. What is written as it shall be read stays."""
     parts = _VERBATIM.split(html)
     return "".join(part if place % 2 else _INDENT.sub("\n", part) for place, part in enumerate(parts))
+
+
+def with_table_roles(html: str) -> str:
+    """The same page with the role of each part of its tables written out.
+
+    On a phone a row becomes a paragraph (``display``), and Safari then forgets that it was one of a table.
+    """
+    return _TABLE.sub(lambda table: _PART.sub(_with_role, table[0]), html)
+
+
+def _with_role(part: re.Match[str]) -> str:
+    return f'<{part[1]} role="{_ROLES[part[1]]}"'
 
 
 def _caller(request: Request) -> str | None:

@@ -1,5 +1,6 @@
 """The pages' routes: parse, ask the dashboard, render. No SQL, no HTML."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
@@ -13,7 +14,8 @@ from app.drains.register import Register
 from app.drains.waiters import Waiters
 from app.errors import NotFound
 from app.inventory.finding import HitKind
-from app.inventory.views import DeploymentStatus, Inventory, Waiter
+from app.inventory.views import DeploymentStatus, Waiter
+from app.inventory.waiting_at import WaitingAt
 from app.web import contexts, deploys, paths
 from app.web.burndown_picture import draw_burndown
 from app.web.contexts import (
@@ -47,6 +49,7 @@ PAST_ANSWERS = 10
 PAGE_OF_ANSWERS = 50
 LAST_DEPLOYS = 50
 LAST_ENTRIES = 10
+DECIDED_HITS = 5  # each verdict costs what its gate costs
 MAX_ID = 2**53
 EVERYTHING = Chosen()
 
@@ -89,7 +92,8 @@ async def show_deployment(
     """The inventory of a deployment; with a form that could not be taken, as it was typed."""
     found = await data.deployment(name)
     inventory = await data.inventory(name, asked.filters)
-    counts = await _node_totals(data, found, inventory, asked.filters)
+    waiting = await data.waiting(name, asked.filters)
+    counts = contexts.node_totals(waiting, _marks_of(found, asked.filters))
     by_node = await data.nodes(name, contexts.deployed_nodes(found))
     traces = contexts.traced_nodes(by_node)
     page = DeploymentPage(
@@ -97,7 +101,7 @@ async def show_deployment(
         inventory=inventory,
         threads=await data.threads(name, asked.filters, None, FIRST_THREADS, asked.sort),
         nodes=contexts.node_counts(found, counts),
-        pictures=await _pictures(data, found, counts, asked, contexts.entered_by_day(by_node)),
+        pictures=_pictures(found, waiting, counts, asked, contexts.entered_by_day(by_node)),
         asked=asked,
         facets=facets(inventory, asked),
         fields=field_facets(inventory, asked),
@@ -192,7 +196,9 @@ async def search(request: Request, data: Data, q: Annotated[str, Query(max_lengt
     groups = {
         kind.value: tuple((hit, paths.hit_path(hit)) for hit in found.hits if hit.kind is kind) for kind in HitKind
     }
-    return _respond(request, SearchPage(found, {kind: hits for kind, hits in groups.items() if hits}, ask))
+    drains = [hit.name for hit in found.hits if hit.kind is HitKind.DRAIN][:DECIDED_HITS]
+    answers = {name: await data.drain(name) for name in drains}
+    return _respond(request, SearchPage(found, {kind: hits for kind, hits in groups.items() if hits}, ask, answers))
 
 
 @router.get("/drains")
@@ -326,40 +332,29 @@ async def _trends(data: Dashboard) -> dict[str, TrendPicture]:
     return {each.drain: draw_trend(each) for each in await data.trends()}
 
 
-async def _node_totals(
-    data: Dashboard, deployment: DeploymentStatus, inventory: Inventory, filters: Filters
-) -> NodeTotals:
-    """Pending counts by node and condition: one question for each condition that any thread has."""
-    by_condition = {}
-    for condition in MARKS:
-        if not deployment.conditions.get(condition) or condition not in filters.get("condition", (condition,)):
-            continue
-        part = await data.inventory(deployment.name, {**filters, "condition": (condition,)})
-        by_condition[condition] = _pending(part)
-    return NodeTotals(_pending(inventory), by_condition)
+def _marks_of(deployment: DeploymentStatus, filters: Filters) -> list[str]:
+    """The conditions that are counted at each node: those that any thread has, and that are asked for."""
+    wanted = filters.get("condition", MARKS)
+    return [each for each in MARKS if deployment.conditions.get(each) and each in wanted]
 
 
-async def _pictures(
-    data: Dashboard, deployment: DeploymentStatus, counts: NodeTotals, asked: ThreadQuery, entered: Entered
+def _pictures(
+    deployment: DeploymentStatus,
+    waiting: Sequence[WaitingAt],
+    counts: NodeTotals,
+    asked: ThreadQuery,
+    entered: Entered,
 ) -> tuple[GraphPicture, ...]:
     """The graphs drawn. Each is counted on its own only where two of them have a node of the same name."""
     by_graph = {}
     if shares_names(deployment):
         for graph in {each.graph: None for each in deployment.revisions if each.vanished_at is None}:
-            filters = {**asked.filters, "graph": (graph,)}
-            if graph not in asked.filters.get("graph", (graph,)):
-                by_graph[graph] = NodeTotals({}, {})
-            else:
-                inventory = await data.inventory(deployment.name, filters)
-                by_graph[graph] = await _node_totals(data, deployment, inventory, filters)
+            of_it = [each for each in waiting if graph in each.graphs]
+            is_asked = graph in asked.filters.get("graph", (graph,))
+            by_graph[graph] = contexts.node_totals(of_it, counts.by_condition) if is_asked else NodeTotals({}, {})
 
     def href(graph: str | None, node: str, condition: str | None) -> str:
         of = graph if by_graph else None
         return paths.threads_path(deployment.name) + asked.narrowed(pending=node, condition=condition, graph=of)
 
     return draw_deployment(deployment, counts, by_graph, href, entered=entered)
-
-
-def _pending(inventory: Inventory) -> dict[str, int]:
-    counts = inventory.facets.get("pending", {})
-    return {node: count for node, count in counts.items() if isinstance(count, int)}

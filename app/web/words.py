@@ -143,9 +143,9 @@ SOURCES = {
     "complete": "complete",
     "incomplete": "incomplete",
     "stale": "stale",
-    "failed": "failed",
+    "failed": "not readable",
     "not_configured": "not configured",
-    "not_evaluated": "not evaluated yet",
+    "not_evaluated": "not read yet",
 }
 
 PENDING_SOURCES = {

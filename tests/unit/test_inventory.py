@@ -44,6 +44,7 @@ from app.inventory.reads import InventoryScope
 from app.inventory.revisions import Drawn, keep_revisions
 from app.inventory.subjects import Lens
 from app.inventory.views import GraphChange
+from app.inventory.waiting_at import count_waiting
 from app.inventory.writes import Dictionaries
 from tests.unit.builders import (
     HOUR,
@@ -351,6 +352,10 @@ async def test_facets_add_up_under_every_filter(inventory: Inventory) -> None:
             assert {name: count for name, count in shown.items() if count} == dict(conditions), chosen
             pending = Counter(node for item in page.items for node in item.pending)
             assert found.facets["pending"] == dict(pending), chosen
+            counted: Counter[tuple[str, str]] = Counter()
+            for each in await count_waiting(connection, inventory.scope(), chosen, now=NOW):
+                counted[each.node, each.condition] += each.count
+            assert counted == Counter((node, item.condition) for item in page.items for node in item.pending), chosen
             assert all("#" not in name for name in found.facets["fields"])
 
 

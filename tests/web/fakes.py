@@ -61,6 +61,7 @@ from app.inventory.views import (
     ThreadPage,
     Waiter,
 )
+from app.inventory.waiting_at import WaitingAt
 from app.jobs.who_works import Work
 from app.rights import Caller
 from app.settings import DrainSettings, PolicySettings, RenameSettings
@@ -582,6 +583,13 @@ class FakeDashboard:
                     if found
                 },
             },
+        )
+
+    async def waiting(self, name: str, filters: Filters) -> tuple[WaitingAt, ...]:
+        return tuple(
+            WaitingAt(node, item.condition, frozenset({item.graph_id} - {None}), 1)
+            for item in self._matching(filters)
+            for node in item.pending
         )
 
     async def threads(self, name: str, filters: Filters, cursor: str | None, limit: int, sort: str) -> ThreadPage:

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 from fastapi.testclient import TestClient
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.web.graph_layout import Box, place
@@ -96,6 +96,13 @@ def test_every_graph_has_a_picture_without_overlaps(edges: Edges, more: tuple[st
     assert len({(line.source, line.target) for line in picture.lines}) == len(picture.lines)
 
 
+UNEVEN: Edges = (
+    ("/", "aa", False), ("/", "ab", False), ("/", "aaa", False), ("b", "aaaaa", False), ("c", "a", False), ("c", "/", False),
+    ("c", "b", False), ("c", "aaaa", False), ("b/", "/", False), ("b/a/", "a", False),
+)  # fmt: skip
+
+
+@example(edges=UNEVEN, more=())
 @given(
     edges=st.lists(st.tuples(*[st.text("abc/", min_size=1, max_size=6)] * 2, st.booleans()), max_size=20).map(tuple),
     more=st.lists(st.text("abcd/", min_size=1, max_size=6), max_size=4).map(tuple),

@@ -84,6 +84,15 @@ ERRORS = {
     "/drains/drop-await-approval/answers?at=2001-01-01T00:00": 404,
     "/drains/drop-await-approval/answers?at=tuesday": 422,
 }
+PARTS_OF_TABLES = {
+    ("table", None): "table",
+    ("thead", None): "rowgroup",
+    ("tbody", None): "rowgroup",
+    ("tr", None): "row",
+    ("td", None): "cell",
+    ("th", "col"): "columnheader",
+    ("th", "row"): "rowheader",
+}
 VOID = {"area", "base", "br", "col", "hr", "img", "input", "link", "meta", "wbr"}
 
 
@@ -126,6 +135,19 @@ class Document(HTMLParser):
     def headings(self) -> list[int]:
         return [int(tag[1]) for tag, _ in self.tags if re.fullmatch(r"h[1-6]", tag)]
 
+    def tables(self) -> list[list[int]]:
+        """How many cells each row of each table has, by their roles."""
+        found: list[list[int]] = []
+        for tag, attrs in self.tags:
+            assert attrs.get("role") == PARTS_OF_TABLES.get((tag, attrs.get("scope")), attrs.get("role")), (tag, attrs)
+            if tag == "table":
+                found.append([])
+            elif tag == "tr":
+                found[-1].append(0)
+            elif tag in ("td", "th"):
+                found[-1][-1] += int(attrs.get("colspan") or 1)
+        return found
+
     def links(self) -> list[str]:
         return [attrs["href"] or "" for tag, attrs in self.tags if tag == "a" and "href" in attrs]
 
@@ -149,6 +171,8 @@ class TestEveryPage:
         assert all(after <= before + 1 for before, after in zip(page.headings, page.headings[1:], strict=False))
         labels = {attrs["aria-labelledby"] for _, attrs in page.tags if attrs.get("aria-labelledby")}
         assert labels <= set(page.ids)
+        for widths in page.tables():
+            assert len(set(widths)) == 1, widths
 
     def test_has_nothing_inline(self, web: TestClient, path: str) -> None:
         page = Document(web.get(path).text)
@@ -331,7 +355,7 @@ def test_a_page_that_reads_the_server_does_not_repeat_that_by_itself(web: TestCl
 def test_a_thread_that_is_not_found_says_what_was_looked_at(web: TestClient) -> None:
     text = whole(web, "/deployments/support-prod/threads/unknown-id", 404).text
     assert "What was looked at" in text
-    assert "What else it can be" in text
+    assert "deleted before Drainboard first looked" in text
     assert "safe to repeat" not in text
     assert "http://agent-server.support.internal:8123" in text
 
@@ -374,6 +398,15 @@ def test_a_disposition_that_we_do_not_know_counts_as_unknown() -> None:
     odd = answer("odd", Verdict.UNKNOWN, "Odd.", dispositions={"brand_new": 7})
     with TestClient(make_app(FakeDashboard(answers=(odd,)))) as client:
         assert "Not known 7" in whole(client, "/drains/odd").text
+
+
+def test_where_threads_are_not_known_no_target_is_said_to_be_free(web: TestClient) -> None:
+    assert "none is known to block; 30 are not known" in whole(web, f"/drains/{LONG_NAME}").text
+    assert "nothing blocks" in whole(web, "/drains/drop-legacy-triage").text
+
+
+def test_what_people_said_is_apart_from_how_many_threads_it_is_about(web: TestClient) -> None:
+    assert "Acknowledged fell at deploy 7 threads:" in whole(web, "/drains/drop-await-approval").text
 
 
 def test_a_drain_without_blockers_never_shows_a_bare_zero(web: TestClient) -> None:
@@ -476,6 +509,8 @@ def test_the_search_goes_straight_to_the_only_hit(web: TestClient) -> None:
 def test_the_search_lists_what_it_found_by_kind(web: TestClient) -> None:
     page = whole(web, "/search?q=await_approval")
     assert "4 hits for await_approval" in page.text
+    assert "blocked drop-await-approval" in page.text
+    assert "12 threads still wait at await_approval." in page.text
     order = [page.text.rindex(f"{kind} ") for kind in ("Nodes", "State fields", "Deployments")]
     assert order == sorted(order)
     assert {

@@ -71,7 +71,7 @@ def test_the_page_of_a_drain_shows_who_waits_on_it_and_how_they_ended(web: TestC
     page = web.get("/drains/drop-await-approval").text
     assert "Who waits on this gate" in page
     assert page.count('/cancel"') == 2
-    assert "silent since" in page
+    assert "silent for" in page
     assert "gave up" in page
     assert HOSTILE_NODE not in page
     assert "Who waits on this gate" not in web.get("/drains/drop-legacy-triage").text
