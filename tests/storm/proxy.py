@@ -193,7 +193,8 @@ async def wrong_part(one: Exchange) -> bool | None:
     places = list(_places(raw))
     if not places:
         return None
-    holder, key = one.chance.choice(places)
+    top = [place for place in places if place[0] is raw] if one.chance.random() < 0.5 else places
+    holder, key = one.chance.choice(top)
     old = holder[key]
     wrong = [value for value in (7, "text", [], {}, ["x"], {"x": 1}, True, 1.5) if type(value) is not type(old)]
     holder[key] = one.chance.choice(wrong)
@@ -206,6 +207,15 @@ def _places(raw: Any) -> Any:
         for key in raw if isinstance(raw, dict) else range(len(raw)):
             yield raw, key
             yield from _places(raw[key])
+
+
+async def broken_row(one: Exchange) -> bool | None:
+    rows = json.loads(one.answer.content) if one.is_page else []
+    if not rows:
+        return None
+    rows[one.chance.randrange(len(rows))] = one.chance.choice((None, 7, "row", [], {"thread_id": 1}))
+    one.send(json.dumps(rows).encode())
+    return True
 
 
 async def throttled(one: Exchange) -> bool:
@@ -285,10 +295,10 @@ KINDS: dict[str, Kind] = {
     for found in (
         *(reset, silence, slow_head, slow_body, cut_body, half_a_json, wrong_json, wrong_whole, wrong_part),
         *(throttled, server_error, refused, not_here, redirected, html),
-        *(repeated_page, missing_page, empty_page, short_page),
+        *(repeated_page, missing_page, empty_page, short_page, broken_row),
     )
 }
-PAGES = ("repeated_page", "missing_page", "empty_page", "short_page")
+PAGES = ("repeated_page", "missing_page", "empty_page", "short_page", "broken_row")
 
 
 @asynccontextmanager

@@ -15,9 +15,10 @@ from pathlib import Path
 
 from tests.counts import check_kept
 from tests.storm.clocks import Clock, jumping
-from tests.storm.database import Failing, SqliteFile, failing
+from tests.storm.database import Failing, Postgres, SqliteFile, failing
+from tests.storm.mutants import MUTANTS, WHERE_IT_SHOWS
 from tests.storm.people import People
-from tests.storm.product import MAX_AGE, Product, running
+from tests.storm.product import MAX_AGE, NAME, Product, running
 from tests.storm.proxy import KINDS, PAGES, Proxy, Weather, served
 from tests.storm.world import TARGETS, World
 
@@ -36,8 +37,17 @@ class Plan:
     home: Path
     faults: int = 10_000
     seed: int = 1
-    threads: int = 48
+    threads: int = 24
     stops_at_a_lie: bool = False
+    minutes: float = 1e9
+    mutate: str | None = None
+    rounds: int = 1_000_000
+    postgres: Postgres | None = None
+
+    @property
+    def sky(self) -> Weather | tuple[float, str] | None:
+        """Weather that was asked for, for a broken rule."""
+        return WHERE_IT_SHOWS[self.mutate] if self.mutate else None
 
 
 @dataclass
@@ -85,12 +95,15 @@ class Storm:
         for drain in DRAINS:
             if self.chance.random() < 0.5:
                 self.world.empty(drain)
+        await self.product.poll(full=False)
+        await self._look()
         async with self._bad_weather():
             watching = asyncio.create_task(self._watch())
             acting = asyncio.create_task(self._act())
-            for _ in range(self.chance.randrange(2, 7)):
+            for _ in range(self.chance.randrange(3, 10)):
                 self._shift()
-                for _ in range(self.chance.randrange(8)):
+                await self._look()
+                for _ in range(self.chance.randrange(4)):
                     self.world.move(self.chance)
                 await self.product.poll(full=self.chance.random() < 0.4)
                 await self._look()
@@ -103,16 +116,21 @@ class Storm:
 
     @asynccontextmanager
     async def _bad_weather(self) -> AsyncIterator[None]:
-        self.proxy.weather = _weather(self.chance)
-        kind = self.chance.random()
-        self.sky = f"{self.proxy.weather}, {kind:.2f}"
+        sky, kind = self.plan.sky, self.chance.random()
+        self.proxy.weather = sky if isinstance(sky, Weather) else _weather(self.chance) if sky is None else Weather()
         async with contextlib.AsyncExitStack() as stack:
-            if kind < 0.35:
-                self.driver.share = self.chance.choice((0.01, 0.05, 0.2, 1.0))
-            elif kind < 0.5 and self.file is not None:
+            if sky is not None:
+                self.driver.share, self.driver.where = sky if isinstance(sky, tuple) else (0.0, "")
+            elif kind < 0.3:
+                self.driver.share = self.chance.choice((0.03, 0.1, 0.3, 1.0))
+                self.driver.where = self.chance.choice(("", "", "INSERT|UPDATE|COMMIT", "activity", "COMMIT"))
+            elif self.plan.postgres is not None and kind < 0.6:
+                await stack.enter_async_context(self.plan.postgres.away_or_dropping(self.chance))
+            elif self.file is not None and kind < 0.45:
                 stack.enter_context(self.file.full())
-            elif kind < 0.6 and self.file is not None:
+            elif self.file is not None and kind < 0.55:
                 await stack.enter_async_context(self.file.locked())
+            self.sky = f"{self.proxy.weather}, database {self.driver.share or f'{kind:.2f}'}"
             try:
                 yield
             finally:
@@ -129,7 +147,7 @@ class Storm:
             await asyncio.sleep(self.chance.uniform(0.05, 0.3))
             if self.chance.random() < 0.3:
                 self.world.move(self.chance)
-            await self._look()
+            await self._look_at(self.chance.choice(TARGETS).drain)
 
     async def _act(self) -> None:
         while True:
@@ -140,25 +158,25 @@ class Storm:
     # -- what must be ------------------------------------------------------------------------------------------------
 
     async def _look(self) -> None:
-        """Ask every gate: is anything drained that a thread needed all the while since the evidence was taken?"""
         for target in TARGETS:
-            drain = target.drain
-            newest, needed = self.product.newest, dict(self.world.needed[drain])
-            now = self.clock.now(UTC)
-            verdict = await self.product.verdict(drain)
-            self.seen.gates += 1
-            if verdict != "drained":
-                continue
-            self.seen.drained += 1
-            if newest is None:
-                self._lie(f"{drain} is drained, and no poll was complete")
-                continue
-            still = {one for one, since in self.world.needed[drain].items() if since < newest.began and one in needed}
-            if still := still - self.people.doubtful.get(drain, set()):
-                self._lie(f"{drain} is drained, and {len(still)} threads need it since before the newest complete poll")
-            began, ended = newest.at
-            if began <= ended and now - ended > MAX_AGE + A_MOMENT:
-                self._lie(f"{drain} is drained by what is older than {MAX_AGE}")
+            await self._look_at(target.drain)
+
+    async def _look_at(self, drain: str) -> None:
+        """Ask its gate: is it drained although a thread needed it all the while since the evidence was taken?"""
+        newest, needed, now = self.product.newest, set(self.world.needed[drain]), self.clock.now(UTC)
+        self.seen.gates += 1
+        if await self.product.verdict(drain) != "drained":
+            return
+        self.seen.drained += 1
+        if newest is None:
+            self._lie(f"{drain} is drained, and no poll was complete")
+            return
+        still = {one for one, since in self.world.needed[drain].items() if since < newest.began and one in needed}
+        if still - self.people.doubtful.get(drain, set()):
+            self._lie(f"{drain} is drained, and {len(still)} need it since before the newest complete poll")
+        began, ended = newest.at
+        if began <= ended and now - ended > MAX_AGE + A_MOMENT:
+            self._lie(f"{drain} is drained by what is older than {MAX_AGE}")
 
     def _lie(self, sentence: str) -> None:
         self.seen.lies.append(f"round {self.seen.rounds} ({self.sky}): {sentence}")
@@ -200,8 +218,8 @@ class Storm:
 
     def _count(self) -> None:
         met = Counter(self.proxy.met) + Counter({f"{kind} (driver)": n for kind, n in self.driver.met.items()})
-        if self.file is not None:
-            met += self.file.met
+        for source in (self.file, self.plan.postgres):
+            met += source.met if source is not None else Counter()
         met["clock_jump"] = self.clock.jumps
         self.seen.faults = met
 
@@ -215,7 +233,7 @@ def _is_right(said: dict[str, dict[str, int]], world: World) -> bool:
 
 
 def _weather(chance: random.Random) -> Weather:
-    share = chance.choice((0.02, 0.1, 0.3, 0.3, 0.6, 1.0))
+    share = chance.choice((0.05, 0.2, 0.3, 0.5, 0.7, 1.0))
     kinds = chance.choice((tuple(KINDS), tuple(KINDS), PAGES, (chance.choice(tuple(KINDS)),)))
     where = chance.choice((".", ".", "/threads", "/threads/search", "/state", "/state", "/assistants", "GET /threads/[^/]*$", "/storage"))
     return Weather(share, kinds, where)
@@ -227,22 +245,22 @@ async def ride(plan: Plan) -> Seen:
     world = World()
     world.fill(plan.threads)
     proxy = Proxy(world, random.Random(plan.seed + 1))
-    with jumping() as clock, failing(random.Random(plan.seed + 2)) as driver, _file(plan) as file:
+    broken = MUTANTS[plan.mutate]() if plan.mutate else contextlib.nullcontext()
+    with broken, jumping() as clock, failing(random.Random(plan.seed + 2)) as driver, _file(plan) as file:
         async with served(proxy) as url, running(url, plan.database_url, plan.home, clock) as product:
-            people = People(product.http, world, product_name(), random.Random(plan.seed + 3))
+            people = People(product.http, world, NAME, random.Random(plan.seed + 3))
             storm = Storm(plan, chance, world, proxy, clock, driver, file, product, people, seen)
             await storm._recover()
-            while seen.met < plan.faults and not (plan.stops_at_a_lie and seen.lies):
+            while not _is_over(plan, seen, time.monotonic() - began):
                 await storm.round()
     seen.outcomes, seen.refused, seen.requests = product.outcomes, people.refused, proxy.asked
     seen.seconds = time.monotonic() - began
     return seen
 
 
-def product_name() -> str:
-    from tests.storm.product import NAME
-
-    return NAME
+def _is_over(plan: Plan, seen: Seen, seconds: float) -> bool:
+    is_enough = seen.met >= plan.faults or seen.rounds >= plan.rounds or seconds > plan.minutes * 60
+    return is_enough or (plan.stops_at_a_lie and bool(seen.lies))
 
 
 @contextlib.contextmanager

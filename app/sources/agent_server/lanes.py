@@ -6,6 +6,7 @@ free and looks at no other. And the SDK hands each body to another thread to be 
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
 from typing import Any
 from urllib.request import getproxies
 
@@ -25,9 +26,9 @@ class Lanes(httpx.AsyncBaseTransport):
     """So many connections, each used by one request at a time. The caller never asks for more at once than there are."""
 
     def __init__(self, count: int) -> None:
-        trust = httpx.create_ssl_context()
         one = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=KEPT)
-        self._all = [httpx.AsyncHTTPTransport(verify=trust, limits=one) for _ in range(count)]
+        self._make = partial(httpx.AsyncHTTPTransport, verify=httpx.create_ssl_context(), limits=one)
+        self._all = [self._make() for _ in range(count)]
         self._free = list(self._all)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -36,7 +37,7 @@ class Lanes(httpx.AsyncBaseTransport):
         try:
             answer = await lane.handle_async_request(request)
         except BaseException:
-            self._give_back(lane)
+            await self._renew(lane)
             raise
         answer.stream = _Body(answer.stream, lambda: self._give_back(lane))
         return answer
@@ -44,6 +45,14 @@ class Lanes(httpx.AsyncBaseTransport):
     def _give_back(self, lane: httpx.AsyncHTTPTransport) -> None:
         if lane not in self._free:
             self._free.append(lane)
+
+    async def _renew(self, lane: httpx.AsyncHTTPTransport) -> None:
+        """Another lane instead: where a request was cancelled before it had connected, its place in the pool is never free again,
+        and this pool has no other."""
+        if lane in self._all:
+            fresh = self._all[self._all.index(lane)] = self._make()
+            self._give_back(fresh)
+        await lane.aclose()
 
     async def aclose(self) -> None:
         """Close every connection."""
