@@ -28,7 +28,7 @@ class Board:
 
     http: httpx.AsyncClient
     schema: dict[str, Any]
-    names: dict[str, tuple[str, ...]]
+    names: dict[str, tuple[str | int, ...]]
 
 
 @asynccontextmanager
@@ -44,11 +44,11 @@ async def opened(home: Path, database_url: str, *, signs_in: bool) -> AsyncItera
         headers = await _signed_in(application) if signs_in else {}
         transport = httpx.ASGITransport(application, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://drainboard.test", headers=headers) as http:
-            names = {
+            names: dict[str, tuple[str | int, ...]] = {
                 "deployment": (NAME, REPORTED),
                 "drain": (DRAIN,),
                 "thread_id": tuple(server.threads),
-                "poll": ("1",),
+                "poll": (1,),
                 "webhook": (WEBHOOK,),
             }
             schema = (await http.get("/api/v1/openapi.json")).json()
