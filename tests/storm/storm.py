@@ -24,7 +24,7 @@ from tests.storm.world import TARGETS, World
 
 JUMPS = (-400, -24, -1, -0.02, 0.02, 0.3, 1, 24, 400)  # hours
 MOST_POLLS = 6
-PATIENCE = 30.0  # seconds until all must be right again
+PATIENCE = 50.0  # seconds until a poll must have ended, and all must be right again: less than a lock is left behind for
 A_MOMENT = timedelta(seconds=30)
 DRAINS = ("approvals", "old-steps", "names")
 
@@ -42,6 +42,7 @@ class Plan:
     minutes: float = 1e9
     mutate: str | None = None
     rounds: int = 1_000_000
+    polls: tuple[int, int] = (6, 24)
     postgres: Postgres | None = None
 
     @property
@@ -100,7 +101,7 @@ class Storm:
         async with self._bad_weather():
             watching = asyncio.create_task(self._watch())
             acting = asyncio.create_task(self._act())
-            for _ in range(self.chance.randrange(3, 10)):
+            for _ in range(self.chance.randrange(*self.plan.polls)):
                 self._shift()
                 await self._look()
                 for _ in range(self.chance.randrange(4)):
@@ -151,7 +152,7 @@ class Storm:
 
     async def _act(self) -> None:
         while True:
-            await asyncio.sleep(self.chance.uniform(0.02, 0.2))
+            await asyncio.sleep(self.chance.uniform(0.0, 0.05))
             self.seen.acts += 1
             await self.people.act()
 
@@ -187,9 +188,12 @@ class Storm:
         await self.people.undo()
         end, polls, wrong = time.monotonic() + PATIENCE, 0, ["nothing was asked"]
         while wrong and polls < MOST_POLLS and time.monotonic() < end:
-            await asyncio.wait_for(self.product.poll(full=polls > 0), PATIENCE)
             polls += 1
-            wrong = await self._wrong()
+            try:
+                await asyncio.wait_for(self.product.poll(full=polls > 1), PATIENCE)
+                wrong = await self._wrong()
+            except TimeoutError:
+                wrong = [f"a poll has not ended after {PATIENCE:.0f} seconds"]
         self.seen.polls_until_right[polls] += 1
         wrong += await self.people.missing()
         wrong += [f"{name} has ended" for name in self.product.app.state.runtime.schedule.ended]
