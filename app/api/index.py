@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 import orjson
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app.api.routes import ERRORS, GUARDS

@@ -97,7 +97,9 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     422: {"model": ErrorAnswer},  # once as a model, of which FastAPI makes one for each route; the others refer to it
     **dict.fromkeys((400, 401, 403, 404, 405, 409, 413, 429, 500, 502, 503), _AN_ERROR),
 }
-_TOKEN = HTTPBearer(auto_error=False, description="An API token; only where people sign in. `drainboard tokens create` makes one.")
+_TOKEN = HTTPBearer(
+    auto_error=False, description="An API token; only where people sign in. `drainboard tokens create` makes one."
+)
 GUARDS = [Depends(require_same_origin), Depends(_TOKEN)]
 """Of every route. Who may what was decided before, by the address; the token is here for the description."""
 router = APIRouter(prefix="/api/v1", responses=ERRORS, dependencies=GUARDS)

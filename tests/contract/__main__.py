@@ -26,7 +26,9 @@ def main() -> int:
     for signs_in in (False, True):
         found = asyncio.run(_run(asked.examples, asked.seed, signs_in=signs_in))
         answers = ", ".join(f"{count:,} x {status}" for status, count in sorted(found.answers.items()))
-        lines = [f"{'with a token' if signs_in else 'open'}: {found.cases:,} requests: {answers}; wrong: {len(found.wrong)}"]
+        lines = [
+            f"{'with a token' if signs_in else 'open'}: {found.cases:,} requests: {answers}; wrong: {len(found.wrong)}"
+        ]
         print("\n\n".join(lines + found.wrong[:20]))  # noqa: T201
         wrong += len(found.wrong)
     return 1 if wrong else 0

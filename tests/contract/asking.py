@@ -30,7 +30,21 @@ SHAPES = [content_type_conformance, response_headers_conformance, response_schem
 CHECKS = [status_code_conformance, negative_data_rejection, *SHAPES]
 ODD_KEYS = ("", "x" * 300, "__proto__", "\u202e", "name")
 ODD: tuple[Any, ...] = (
-    *(None, True, -1, 0, 2**63, 2**200, 1e308, 0.1, "", "\x00", "x" * 5000, "\ud7ff\u202e", "9999-12-31T23:59:59-23:59"),
+    *(
+        None,
+        True,
+        -1,
+        0,
+        2**63,
+        2**200,
+        1e308,
+        0.1,
+        "",
+        "\x00",
+        "x" * 5000,
+        "\ud7ff\u202e",
+        "9999-12-31T23:59:59-23:59",
+    ),
     *([], [[]], [None] * 2000, {}, {"": {"": {}}}, {"$ref": "#/"}, "0001-01-01T00:00:00+14:00"),
 )
 CRASHED = 500

@@ -38,7 +38,9 @@ async def opened(home: Path, database_url: str, *, signs_in: bool) -> AsyncItera
     server.settled(3)
     server.parked()
     logs.configure("error")
-    application = create_app(_settings(home, database_url, signs_in), schedule=False, transport=lambda _: server.transport)
+    application = create_app(
+        _settings(home, database_url, signs_in), schedule=False, transport=lambda _: server.transport
+    )
     async with application.router.lifespan_context(application):
         await application.state.runtime.poll(NAME, full=True)
         headers = await _signed_in(application) if signs_in else {}

@@ -21,7 +21,9 @@ async def test_every_route_answers_as_it_is_described(tmp_path: Path, migrated_s
     assert found.answers[422] > 20, found.answers
 
 
-async def test_a_stranger_is_told_nothing_and_in_the_words_of_the_description(tmp_path: Path, migrated_sqlite: Path) -> None:
+async def test_a_stranger_is_told_nothing_and_in_the_words_of_the_description(
+    tmp_path: Path, migrated_sqlite: Path
+) -> None:
     async with opened(tmp_path, _copy(migrated_sqlite, tmp_path), signs_in=True) as board:
         stranger = await ask_as_a_stranger(board, number=2)
         assert (await board.http.get("/api/v1/drains")).status_code == 200

@@ -23,7 +23,10 @@ def _say(plan: Plan, seen: Seen) -> None:
         f"{seen.acts:8,}  things that people did",
         *(f"{count:8,}    refused: {code}" for code, count in sorted(seen.refused.items())),
         *(f"{count:8,}  {words}" for words, count in sorted(seen.outcomes.items())),
-        *(f"{count:8,}  times all was right {polls} polls after it" for polls, count in sorted(seen.polls_until_right.items())),
+        *(
+            f"{count:8,}  times all was right {polls} polls after it"
+            for polls, count in sorted(seen.polls_until_right.items())
+        ),
         f"{len(seen.lies):8,}  lies",
         *(f"  {lie}" for lie in seen.lies[:40]),
     ]
@@ -39,7 +42,9 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=1e9)
     parser.add_argument("--mutate", choices=sorted(MUTANTS))
     parser.add_argument("--stops-at-a-lie", action="store_true")
-    parser.add_argument("--postgres", action="store_true", help="on a PostgreSQL of its own, which goes away and comes back")
+    parser.add_argument(
+        "--postgres", action="store_true", help="on a PostgreSQL of its own, which goes away and comes back"
+    )
     asked = vars(parser.parse_args())
     with tempfile.TemporaryDirectory() as folder, _database(Path(folder), asked.pop("postgres")) as (url, postgres):
         plan = Plan(url, Path(folder), postgres=postgres, **asked)

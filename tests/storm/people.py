@@ -123,7 +123,10 @@ class People:
         async for item in self._activity():
             written[item["action"], item["subject"], item["detail"].get("id", "")] += 1
         short = self.done - written
-        return [f"the audit lacks {action} {subject} {number} ({count})" for (action, subject, number), count in short.items()]
+        return [
+            f"the audit lacks {action} {subject} {number} ({count})"
+            for (action, subject, number), count in short.items()
+        ]
 
     async def _activity(self) -> Any:
         cursor = ""

@@ -34,7 +34,9 @@ class Weather:
     where: str = "."
 
     def strikes(self, chance: random.Random, request: httpx.Request) -> bool:
-        return chance.random() < self.share and re.search(self.where, f"{request.method} {request.url.path}") is not None
+        return (
+            chance.random() < self.share and re.search(self.where, f"{request.method} {request.url.path}") is not None
+        )
 
 
 @dataclass
@@ -176,7 +178,9 @@ async def wrong_json(one: Exchange) -> bool:
 async def wrong_whole(one: Exchange) -> bool:
     """JSON of another type than was asked for."""
     right = json.loads(one.answer.content)
-    others = [value for value in (None, 7, "text", True, {"detail": "x"}, [None], ["x"], [7]) if not _is_alike(value, right)]
+    others = [
+        value for value in (None, 7, "text", True, {"detail": "x"}, [None], ["x"], [7]) if not _is_alike(value, right)
+    ]
     one.send(json.dumps(one.chance.choice(others)).encode())
     return True
 
@@ -239,7 +243,11 @@ async def refused(one: Exchange) -> bool:
 async def not_here(one: Exchange) -> bool:
     """What an ingress answers when it does not know the way."""
     body, kind = one.chance.choice(
-        ((b"<html>404 Not Found</html>", HTML), (b"default backend - 404", "text/plain"), (b'{"detail":"Not Found"}', JSON))
+        (
+            (b"<html>404 Not Found</html>", HTML),
+            (b"default backend - 404", "text/plain"),
+            (b'{"detail":"Not Found"}', JSON),
+        )
     )
     one.send(body, 404, kind)
     return True

@@ -24,7 +24,9 @@ from tests.storm.world import TARGETS, World
 
 JUMPS = (-400, -24, -1, -0.02, 0.02, 0.3, 1, 24, 400)  # hours
 MOST_POLLS = 6
-PATIENCE = 50.0  # seconds until a poll must have ended, and all must be right again: less than a lock is left behind for
+PATIENCE = (
+    50.0  # seconds until a poll must have ended, and all must be right again: less than a lock is left behind for
+)
 A_MOMENT = timedelta(seconds=30)
 DRAINS = ("approvals", "old-steps", "names")
 
@@ -200,7 +202,9 @@ class Storm:
         wrong += self.product.crashed + self.people.crashes
         self.product.crashed.clear()
         self.people.crashes.clear()
-        self.seen.lies += [f"round {self.seen.rounds} ({self.sky}), {polls} polls after the storm: {each}" for each in wrong]
+        self.seen.lies += [
+            f"round {self.seen.rounds} ({self.sky}), {polls} polls after the storm: {each}" for each in wrong
+        ]
 
     async def _wrong(self) -> list[str]:
         """What is not as it is on the server."""
@@ -239,7 +243,9 @@ def _is_right(said: dict[str, dict[str, int]], world: World) -> bool:
 def _weather(chance: random.Random) -> Weather:
     share = chance.choice((0.05, 0.2, 0.3, 0.5, 0.7, 1.0))
     kinds = chance.choice((tuple(KINDS), tuple(KINDS), PAGES, (chance.choice(tuple(KINDS)),)))
-    where = chance.choice((".", ".", "/threads", "/threads/search", "/state", "/state", "/assistants", "GET /threads/[^/]*$", "/storage"))
+    where = chance.choice(
+        (".", ".", "/threads", "/threads/search", "/state", "/state", "/assistants", "GET /threads/[^/]*$", "/storage")
+    )
     return Weather(share, kinds, where)
 
 

@@ -188,9 +188,7 @@ class World:
         now = time.monotonic()
         for target in TARGETS:
             before = self.needed.get(target.drain, {})
-            self.needed[target.drain] = {
-                thread.id: before.get(thread.id, now) for thread in self.needing(target.drain)
-            }
+            self.needed[target.drain] = {thread.id: before.get(thread.id, now) for thread in self.needing(target.drain)}
 
     def counts(self) -> dict[str, dict[str, int]]:
         """What an inventory must say: of every row; of what waits, where the row shows that something does."""
@@ -209,4 +207,3 @@ class World:
 
     def ids(self) -> set[str]:
         return set(self.server.threads)
-

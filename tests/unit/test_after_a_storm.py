@@ -38,12 +38,12 @@ STATE: dict[str, Any] = {
 async def test_a_request_that_was_cancelled_leaves_no_lane_behind_that_is_never_free() -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while await reader.readuntil(b"\r\n\r\n"):
-            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}")
 
     server = await asyncio.start_server(_quietly(answer), "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     async with httpx.AsyncClient(transport=Lanes(1), timeout=httpx.Timeout(2, pool=0.2)) as http:
-        for turns_of_the_loop in range(8):
+        for turns_of_the_loop in range(24):
             asked = asyncio.create_task(http.get(url))
             for _ in range(turns_of_the_loop):
                 await asyncio.sleep(0)
@@ -83,7 +83,11 @@ def test_a_state_of_which_a_part_is_something_else_is_malformed_and_not_that_of_
 
 
 def test_a_graph_of_which_a_part_cannot_be_read_is_not_another_graph() -> None:
-    for odd in ({"nodes": [{"id": 7}]}, {"nodes": [{"id": "a", "metadata": []}]}, {"nodes": [], "edges": [{"source": 1}]}):
+    for odd in (
+        {"nodes": [{"id": 7}]},
+        {"nodes": [{"id": "a", "metadata": []}]},
+        {"nodes": [], "edges": [{"source": 1}]},
+    ):
         with pytest.raises(Malformed):
             reduce_drawing(odd)
     for schemas in ({"state_schema": 7}, {"state_schema": {"properties": 7}}):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
@@ -32,10 +33,66 @@ SECRET = "s3cret value; of a state"
 READING = Reading(Names({"customer_name"}, key=b"k"), ("state_version",), (("customer_name", "display_name"),), ())
 TIMES = (NOW.isoformat(), "0001-01-01T00:00:00+14:00", "")
 WORDS = some.sampled_from(
-    """thread_id status created_at updated_at values next tasks checkpoint checkpoint_id parent_checkpoint metadata state name id
-    result error interrupts path graph_id source step run_id kwargs command goto config configurable durability nodes edges
-    target conditional defer channel_values by_channel versions checkpoints count state_schema properties $ref anyOf ttl
-    expires_at customer_name state_version""".split()
+    (
+        *(
+            "thread_id",
+            "status",
+            "created_at",
+            "updated_at",
+            "values",
+            "next",
+            "tasks",
+            "checkpoint",
+        ),
+        *(
+            "checkpoint_id",
+            "parent_checkpoint",
+            "metadata",
+            "state",
+            "name",
+            "id",
+            "result",
+            "error",
+        ),
+        *(
+            "interrupts",
+            "path",
+            "graph_id",
+            "source",
+            "step",
+            "run_id",
+            "kwargs",
+            "command",
+        ),
+        *(
+            "goto",
+            "config",
+            "configurable",
+            "durability",
+            "nodes",
+            "edges",
+            "target",
+            "conditional",
+        ),
+        *(
+            "defer",
+            "channel_values",
+            "by_channel",
+            "versions",
+            "checkpoints",
+            "count",
+            "state_schema",
+            "properties",
+        ),
+        *(
+            "$ref",
+            "anyOf",
+            "ttl",
+            "expires_at",
+            "customer_name",
+            "state_version",
+        ),
+    )
 )
 LEAVES = (
     some.none() | some.booleans() | some.integers() | some.floats(allow_nan=False)
@@ -59,7 +116,7 @@ REDUCERS: dict[str, Callable[[Any], object]] = {
 }
 
 
-HEADERS = (b"", b"thread_id,state\n", b'{"thread_id": "a"}\n', b'{"thread_id":', b"\xef\xbb\xbfthread_id\n\"")
+HEADERS = (b"", b"thread_id,state\n", b'{"thread_id": "a"}\n', b'{"thread_id":', b'\xef\xbb\xbfthread_id\n"')
 HOLD_VALUES = frozenset({"values", "result", "error"})
 
 
@@ -86,7 +143,7 @@ def test_a_reducer_says_that_an_answer_is_malformed_or_tells_no_value(raw: Any) 
         try:
             found = reducer(answer)
         except Malformed as error:
-            assert SECRET not in str(error), name
+            assert SECRET not in str(error), name  # noqa: PT017
         else:
             assert SECRET not in _told(found), name
 
@@ -146,7 +203,7 @@ def test_a_settings_file_is_refused_with_a_sentence_or_read(raw: dict[str, Any] 
         try:
             load_settings(file)
         except SettingsError as error:
-            assert error.message.rstrip().endswith((".", "?"))
+            assert error.message.rstrip().endswith((".", "?"))  # noqa: PT017
 
 
 def _as_toml(raw: dict[str, Any]) -> str:
@@ -162,5 +219,5 @@ def _value(raw: Any) -> str:
         case list():
             return f"[{', '.join(_value(value) for value in raw)}]"
         case float():
-            return repr(raw) if raw == raw and abs(raw) != float("inf") else "inf"
+            return repr(raw) if math.isfinite(raw) else "inf"
     return json.dumps(raw)
