@@ -42,7 +42,7 @@ async def test_a_request_that_was_cancelled_leaves_no_lane_behind_that_is_never_
 
     server = await asyncio.start_server(_quietly(answer), "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    async with httpx.AsyncClient(transport=Lanes(1), timeout=httpx.Timeout(2, pool=0.2)) as http:
+    async with httpx.AsyncClient(transport=Lanes(1), timeout=httpx.Timeout(2, pool=1.0)) as http:
         for turns_of_the_loop in range(24):
             asked = asyncio.create_task(http.get(url))
             for _ in range(turns_of_the_loop):

@@ -5,7 +5,7 @@ httpx looks at every connection of a pool before and after each request, and ask
 free and looks at no other. And the SDK hands each body to another thread to be parsed, which costs more than parsing it.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 from urllib.request import getproxies
@@ -39,12 +39,18 @@ class Lanes(httpx.AsyncBaseTransport):
         except BaseException:
             await self._renew(lane)
             raise
-        answer.stream = _Body(answer.stream, lambda: self._give_back(lane))
+        answer.stream = _Body(answer.stream, partial(self._done, lane))
         return answer
 
     def _give_back(self, lane: httpx.AsyncHTTPTransport) -> None:
         if lane not in self._free:
             self._free.append(lane)
+
+    async def _done(self, lane: httpx.AsyncHTTPTransport, was_read: bool) -> None:
+        if was_read:
+            self._give_back(lane)
+        else:
+            await self._renew(lane)
 
     async def _renew(self, lane: httpx.AsyncHTTPTransport) -> None:
         """Another lane instead: where a request was cancelled before it had connected, its place in the pool is never free again,
@@ -63,19 +69,23 @@ class Lanes(httpx.AsyncBaseTransport):
 class _Body(httpx.AsyncByteStream):
     """The body of an answer; its lane is free when it is closed."""
 
-    def __init__(self, stream: Any, done: Callable[[], None]) -> None:
+    def __init__(self, stream: Any, done: Callable[[bool], Awaitable[None]]) -> None:
         self._stream = stream
         self._done = done
+        self._was_read = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for part in self._stream:
             yield part
+        self._was_read = True
 
     async def aclose(self) -> None:
+        is_whole = False
         try:
             await self._stream.aclose()
+            is_whole = self._was_read
         finally:
-            self._done()
+            await self._done(is_whole)
 
 
 class InlineHttp(HttpClient):
