@@ -768,6 +768,8 @@ def load_settings(path: Path | None = None, **overrides: Any) -> Settings:
         raise SettingsError(f"{file or 'Settings'}: {complaint(error)}.") from None
     except ValueError as error:  # TOML that does not parse; tomllib's message has a line and no content
         raise SettingsError(f"{file} is not valid TOML: {error}.") from None
+    except RecursionError:
+        raise SettingsError(f"{file} is nested too deeply.") from None
     except OSError as error:
         raise SettingsError(f"{file} cannot be read ({error.strerror}).") from None
     finally:

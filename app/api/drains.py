@@ -7,8 +7,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import PlainTextResponse
 from pydantic import ValidationError
 
-from app.api.routes import DEFAULT_LIMIT, ERRORS, Ask, Drains, Format, Limit, Who
-from app.auth.same_origin import require_same_origin
+from app.api.routes import DEFAULT_LIMIT, ERRORS, GUARDS, Ask, Drains, Format, Limit, Who
 from app.drains.bodies import (
     AcknowledgementBody,
     AttestationBody,
@@ -77,7 +76,7 @@ class ActivityPage:
     next_cursor: str | None
 
 
-router = APIRouter(prefix="/api/v1", responses=ERRORS, dependencies=[Depends(require_same_origin)])
+router = APIRouter(prefix="/api/v1", responses=ERRORS, dependencies=GUARDS)
 _MAKES: dict[int | str, dict[str, Any]] = {200: {"model": Written}, 201: {"model": Written}}
 
 

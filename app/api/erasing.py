@@ -4,11 +4,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request
 
-from app.api.routes import ERRORS, Ask, Who
-from app.auth.same_origin import require_same_origin
+from app.api.routes import ERRORS, GUARDS, Ask, Who
 from app.drains.erasing import Erased, Erasure
 
-router = APIRouter(prefix="/api/v1", responses=ERRORS, dependencies=[Depends(require_same_origin)])
+router = APIRouter(prefix="/api/v1", responses=ERRORS, dependencies=GUARDS)
 
 
 def _erasure(request: Request) -> Erasure:

@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from app.api.routes import ERRORS
-from app.auth.same_origin import require_same_origin
+from app.api.routes import ERRORS, GUARDS
 from app.errors import BadRequest, TooLarge
 from app.jobs.reporting import MAX_LEFT, MAX_LINES
 from app.jobs.runtime import Runtime
@@ -16,7 +15,7 @@ from app.jobs.told import AskLeft, Begin, End, FactsTaken, Message
 MAX_BYTES = 8_000_000
 Short = Annotated[str, Field(min_length=1, max_length=100)]
 
-router = APIRouter(prefix="/api/v1", responses=ERRORS, dependencies=[Depends(require_same_origin)])
+router = APIRouter(prefix="/api/v1", responses=ERRORS, dependencies=GUARDS)
 
 
 class _Part(BaseModel):

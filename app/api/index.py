@@ -3,11 +3,10 @@
 from typing import Any, Literal
 
 import orjson
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from app.api.routes import ERRORS
-from app.auth.same_origin import require_same_origin
+from app.api.routes import ERRORS, GUARDS
 from app.errors import BadRequest, TooLarge
 from app.inventory.views import IndexReport, IndexTaken
 from app.jobs.index import MAX_ROWS, Push
@@ -15,7 +14,7 @@ from app.jobs.listed import Listed
 
 MAX_BYTES = 4_000_000
 
-router = APIRouter(prefix="/api/v1", responses=ERRORS, dependencies=[Depends(require_same_origin)])
+router = APIRouter(prefix="/api/v1", responses=ERRORS, dependencies=GUARDS)
 
 
 class Batch(BaseModel):

@@ -3,12 +3,11 @@
 from typing import Annotated, Any, Literal
 
 import orjson
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from app.api.routes import ERRORS, Drains, Who
-from app.auth.same_origin import require_same_origin
+from app.api.routes import ERRORS, GUARDS, Drains, Who
 from app.drains.jsonable import to_jsonable
 from app.drains.preflight_answers import PreflightAnswer
 from app.drains.preflight_markdown import to_markdown
@@ -18,7 +17,7 @@ from app.facts.candidates import BadTopology, Candidate, read_topology
 from app.jobs.preflights import ask_and_open
 from app.jobs.topologies import TopologyTaken, take_topology
 
-router = APIRouter(prefix="/api/v1", responses=ERRORS, dependencies=[Depends(require_same_origin)])
+router = APIRouter(prefix="/api/v1", responses=ERRORS, dependencies=GUARDS)
 
 
 class PreflightRequest(BaseModel):

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.security import HTTPBearer
 from pydantic import AwareDatetime, BaseModel, ConfigDict, StrictBool, TypeAdapter
 
 from app.auth.callers import by_of
@@ -96,9 +97,14 @@ class PollRequest(BaseModel):
 _AN_ERROR = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorAnswer"}}}}
 ERRORS: dict[int | str, dict[str, Any]] = {
     422: {"model": ErrorAnswer},  # once as a model, of which FastAPI makes one for each route; the others refer to it
-    **dict.fromkeys((400, 403, 404, 409, 413, 500, 502, 503), _AN_ERROR),
+    **dict.fromkeys((400, 401, 403, 404, 405, 409, 413, 429, 500, 502, 503), _AN_ERROR),
 }
-router = APIRouter(prefix="/api/v1", responses=ERRORS, dependencies=[Depends(require_same_origin)])
+_TOKEN = HTTPBearer(
+    auto_error=False, description="An API token; only where people sign in. `drainboard tokens create` makes one."
+)
+GUARDS = [Depends(require_same_origin), Depends(_TOKEN)]
+"""Of every route. Who may what was decided before, by the address; the token is here for the description."""
+router = APIRouter(prefix="/api/v1", responses=ERRORS, dependencies=GUARDS)
 
 
 def _dashboard(request: Request) -> Dashboard:

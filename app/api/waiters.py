@@ -6,13 +6,12 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.routes import ERRORS, Who
-from app.auth.same_origin import require_same_origin
+from app.api.routes import ERRORS, GUARDS, Who
 from app.drains.waiters import Waiters
 from app.inventory.views import Waiter
 from app.settings import Duration
 
-router = APIRouter(prefix="/api/v1", responses=ERRORS, dependencies=[Depends(require_same_origin)])
+router = APIRouter(prefix="/api/v1", responses=ERRORS, dependencies=GUARDS)
 
 
 @dataclass(frozen=True, slots=True)

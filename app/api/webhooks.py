@@ -5,12 +5,11 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
 
-from app.api.routes import DEFAULT_LIMIT, ERRORS, Limit, Who
-from app.auth.same_origin import require_same_origin
+from app.api.routes import DEFAULT_LIMIT, ERRORS, GUARDS, Limit, Who
 from app.inventory.outbox import Delivery, WebhookStatus
 from app.jobs.webhooks import Webhooks
 
-router = APIRouter(prefix="/api/v1", responses=ERRORS, dependencies=[Depends(require_same_origin)])
+router = APIRouter(prefix="/api/v1", responses=ERRORS, dependencies=GUARDS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,11 +55,11 @@ def _rows(file: Path) -> Iterator[dict[str, Any]]:
 
 def _csv(lines: Iterator[str], name: str) -> Iterator[Mapping[str, Any]]:
     found = csv.DictReader(lines)
-    if "thread_id" not in (found.fieldnames or ()):
-        raise SettingsError(
-            f"The first line of {name} names no column thread_id. It is the header, like {','.join(COLUMNS)}."
-        )
     try:
+        if "thread_id" not in (found.fieldnames or ()):
+            raise SettingsError(
+                f"The first line of {name} names no column thread_id. It is the header, like {','.join(COLUMNS)}."
+            )
         yield from found
     except csv.Error:
         raise SettingsError(f"Line {found.line_num} of {name} is no CSV.") from None
@@ -71,7 +71,7 @@ def _jsonl(lines: Iterator[str], name: str) -> Iterator[Mapping[str, Any]]:
             continue
         try:
             found = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
             raise SettingsError(f"Line {number} of {name} is no JSON object. Write one object a line.")

@@ -27,6 +27,15 @@ def listed(raw: object, what: str) -> Collection[Any]:
     return raw
 
 
+def maybe_mapped(raw: object, what: str) -> Mapping[str, Any] | None:
+    """None where there is none; something else in its place is no answer that one could trust."""
+    return None if raw is None else mapped(raw, what)
+
+
+def maybe_listed(raw: object, what: str) -> Collection[Any]:
+    return () if raw is None else listed(raw, what)
+
+
 def text_of(raw: object, what: str) -> str:
     if (found := identifier(raw)) is None:
         raise Malformed(f"a {what} is missing")
@@ -65,10 +74,12 @@ def uuid_of(raw: object) -> str | None:
 
 
 def checkpoint_of(state: Mapping[str, Any]) -> str | None:
-    """The checkpoint of a state; None when nothing was ever written. A never-run thread has null metadata too."""
-    checkpoint = state.get("checkpoint")
-    found = checkpoint.get("checkpoint_id") if isinstance(checkpoint, Mapping) else None
-    return identifier(found or state.get("checkpoint_id"))
+    """The checkpoint of a state; None when nothing was ever written. A never-run thread has null metadata too. An id that
+    cannot be one is no sign that a thread never ran."""
+    checkpoint = maybe_mapped(state.get("checkpoint"), "checkpoint")
+    found = (checkpoint or {}).get("checkpoint_id")
+    found = state.get("checkpoint_id") if found is None else found
+    return None if found is None else text_of(found, "checkpoint id")
 
 
 def parent_of(state: Mapping[str, Any]) -> str | None:

@@ -14,6 +14,8 @@ from app.facts.raw import (
     known_source,
     listed,
     mapped,
+    maybe_listed,
+    maybe_mapped,
     maybe_time,
     parent_of,
     step_of,
@@ -32,6 +34,8 @@ def reduce_state(raw: object, reading: Reading) -> StateFacts:
     if not {"values", "next", "tasks"} <= state.keys() or not {"checkpoint", "checkpoint_id"} & state.keys():
         raise Malformed("the thread state lacks its parts")  # else it would look like a thread that never ran
     checkpoint_id = checkpoint_of(state)
+    if checkpoint_id is None and (state["tasks"] or state["next"]):
+        raise Malformed("something is pending in a thread that never ran")
     metadata = state.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
     source = known_source(metadata.get("source"))
@@ -62,7 +66,7 @@ def reduce_history(raw: object) -> tuple[CheckpointFacts, ...]:
 def _checkpoint(state: Mapping[str, Any]) -> CheckpointFacts:
     metadata = state.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
-    tasks = [task for task in state.get("tasks") or [] if isinstance(task, Mapping)]
+    tasks = [mapped(task, "task") for task in maybe_listed(state.get("tasks"), "tasks")]
     finished = [task for task in tasks if task.get("result") is not None]
     return CheckpointFacts(
         id=text_of(checkpoint_of(state), "checkpoint id"),
@@ -102,7 +106,7 @@ def _walk(state: Mapping[str, Any], *, prefix: str, ns: str, source: str | None,
         if isinstance(metadata, Mapping) and (step := step_of(metadata)) is not None:
             seen.steps[ns] = step
     named = set()
-    for item in listed(state.get("tasks") or [], "tasks"):
+    for item in maybe_listed(state.get("tasks"), "tasks"):
         task = mapped(item, "task")
         name = text_of(task.get("name"), "task name")
         named.add(name)
@@ -112,16 +116,16 @@ def _walk(state: Mapping[str, Any], *, prefix: str, ns: str, source: str | None,
             seen.finished.add(str(task.get("id")))
         elif not _walk_inside(task, name, path, ns, seen):
             seen.leaves.append(_leaf(task, path, ns, state, source))
-    for name in listed(state.get("next") or [], "next"):
-        if isinstance(name, str) and name not in named:
+    for item in maybe_listed(state.get("next"), "next"):
+        if (name := text_of(item, "next node")) not in named:
             path = f"{prefix}{node_name(name)}"
             seen.leaves.append(Leaf(node=path, ns=ns, task_id=None, checkpoint_id=head))
 
 
 def _walk_inside(task: Mapping[str, Any], name: str, path: str, ns: str, seen: _Seen) -> bool:
     """Walk the task's subgraph; whether anything in there is pending."""
-    inner = task.get("state")
-    if not isinstance(inner, Mapping) or checkpoint_of(inner) is None:
+    inner = maybe_mapped(task.get("state"), "state of a task")
+    if inner is None or checkpoint_of(inner) is None:
         return False
     before = len(seen.leaves)
     if isinstance(inner.get("values"), Mapping):
@@ -155,7 +159,7 @@ def _leaf(task: Mapping[str, Any], path: str, ns: str, state: Mapping[str, Any],
 def _may_be_sent(task: Mapping[str, Any]) -> bool:
     """Whether a task was made by ``Send``. A server whose tasks have no path does not say, so any may be."""
     path = task.get("path")
-    return "path" not in task or (isinstance(path, list) and path[:1] == ["__pregel_push"])
+    return not isinstance(path, list) or path[:1] == ["__pregel_push"]
 
 
 def _cause(interrupts: int, failed: str | None, source: str | None) -> Cause:

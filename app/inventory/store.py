@@ -18,10 +18,12 @@ from app.settings import DeploymentSettings
 
 @dataclass
 class Store:
-    """What every step that remembers or asks needs."""
+    """What every step that remembers or asks needs. ``left_locks``: by deployment, holders of its lock that ended here and
+    could not give it back, since the database was not there."""
 
     database: Database
     hash_key: bytes
+    left_locks: dict[int, set[str]] = field(default_factory=dict)
     _dictionaries: dict[int, Dictionaries] = field(default_factory=dict)
     _comparisons: dict[int, Comparisons] = field(default_factory=dict)
 

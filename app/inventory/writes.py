@@ -11,6 +11,7 @@ from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.clock import CLOCKS_DIFFER
 from app.facts.types import Condition, Departure, Leaf, Shape, ThreadFacts
 from app.inventory import cube, tables
 from app.inventory.db import on_rollback
@@ -157,12 +158,20 @@ async def sweep_done(connection: AsyncConnection, deployment_id: int, *, started
 
 
 async def take_lock(
-    connection: AsyncConnection, deployment_id: int, *, holder: str, now: datetime, lease: timedelta
+    connection: AsyncConnection,
+    deployment_id: int,
+    *,
+    holder: str,
+    now: datetime,
+    lease: timedelta,
+    left: Collection[str] = (),
 ) -> datetime | None:
-    """Take or renew the lock; the time until which it is ours, or None when another holder has it."""
+    """Take or renew the lock; the time until which it is ours, or None when another holder has it. ``left``: holders that ended
+    and could not give it back. A lock for longer than anybody takes one was taken by a clock that went wrong."""
     table = tables.deployment
     until = now + lease
-    free = or_(table.c.lock_holder.is_(None), table.c.lock_until < now, table.c.lock_holder == holder)
+    over = or_(table.c.lock_until < now, table.c.lock_until > until + CLOCKS_DIFFER)
+    free = or_(table.c.lock_holder.is_(None), over, table.c.lock_holder.in_([holder, *left]))
     done = await connection.execute(
         update(table).where(table.c.id == deployment_id, free).values(lock_holder=holder, lock_until=until)
     )

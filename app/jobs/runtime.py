@@ -141,7 +141,7 @@ class Runtime:
                 return polls.last
             await asyncio.sleep(0.05)
             waited += 0.05
-        return task.result()
+        return _result(task)
 
     async def polled(self, name: str) -> None:
         """Wait for the end of a poll that runs here."""

@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 
+from app.clock import is_too_old
 from app.inventory import reads
 from app.inventory.freshness import Polls, read_polls
 from app.inventory.store import Store
@@ -20,14 +21,19 @@ async def poll_is_due(store: Store, deployment: DeploymentSettings, now: datetim
     """Whether the interval has passed since the last poll ended."""
     polls = await _polls(store, deployment)
     ended = polls.last.finished_at if polls is not None and polls.last is not None else None
-    return ended is None or now - ended >= deployment.poll_interval
+    return ended is None or _has_passed(deployment.poll_interval, since=ended, now=now)
 
 
 async def sweep_is_due(store: Store, deployment: DeploymentSettings, now: datetime) -> bool:
     """Whether the next poll is to be a sweep."""
     polls = await _polls(store, deployment)
     swept = polls.complete_sweep if polls is not None else None
-    return swept is None or now - swept.started_at >= deployment.sweep_interval
+    return swept is None or _has_passed(deployment.sweep_interval, since=swept.started_at, now=now)
+
+
+def _has_passed(interval: timedelta, *, since: datetime, now: datetime) -> bool:
+    """Also when it was later than now: a clock was put back, and nobody waits until it is then again."""
+    return now - since >= interval or is_too_old(since, interval, now)
 
 
 async def _polls(store: Store, deployment: DeploymentSettings) -> Polls | None:

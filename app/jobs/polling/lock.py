@@ -42,11 +42,8 @@ class PollLock:
             yield found
         finally:
             beat.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await beat
-            with contextlib.suppress(StoreError):
-                async with self._store.database.write() as connection:
-                    await writes.release_lock(connection, found, holder=self._holder)
+            await asyncio.gather(beat, return_exceptions=True)
+            await self._release(found)
 
     @contextlib.asynccontextmanager
     async def writing(self) -> AsyncIterator[AsyncConnection]:
@@ -61,14 +58,30 @@ class PollLock:
             return await self._renew(connection, deployment_id)
 
     async def _renew(self, connection: AsyncConnection, deployment_id: int) -> bool:
-        until = await writes.take_lock(connection, deployment_id, holder=self._holder, now=utc_now(), lease=LEASE)
+        left = self._store.left_locks.get(deployment_id, ())
+        until = await writes.take_lock(
+            connection, deployment_id, holder=self._holder, now=utc_now(), lease=LEASE, left=left
+        )
         return until is not None
+
+    async def _release(self, deployment_id: int) -> None:
+        """Give the lock back, or leave it to whoever wants it next in this process."""
+        left = self._store.left_locks.setdefault(deployment_id, set())
+        left.add(self._holder)
+        with contextlib.suppress(StoreError):
+            async with self._store.database.write() as connection:
+                await writes.release_lock(connection, deployment_id, holder=self._holder)
+            left.discard(self._holder)
 
     async def _beat(self, deployment_id: int, owner: "asyncio.Task[object] | None") -> None:
         """Renew the lock while the poll runs; if another has it, this poll must stop."""
         while True:
             await asyncio.sleep(HEARTBEAT)
-            if not await self._take(deployment_id):
+            try:
+                is_ours = await self._take(deployment_id)
+            except StoreError:
+                continue  # what the poll writes next renews it as well, or finds that it is lost
+            if not is_ours:
                 log.warning("poll.lease_lost", deployment=self._deployment)
                 if owner is not None:
                     owner.cancel()

@@ -64,6 +64,7 @@ HISTORY_PAGE = 10
 NEWEST_RUNS = 10
 STOPPED = "stopped"  # the code of the failure after ``stop``
 _GRAPH_NOT_FOUND = re.compile(r"^(Graph .{1,300} not found|.{0,200}: Graph not found: )", re.DOTALL)
+_NO_ROUTE = "Not Found"  # what a server that does not know the way says of any address
 _THREAD_NOT_FOUND = re.compile(r"^Thread\b", re.DOTALL)
 # Pending first: a run that starts between the two questions is then in both answers, not in neither.
 _ACTIVE: tuple[Literal["running", "pending"], ...] = ("pending", "running")
@@ -297,10 +298,11 @@ class AgentServer:
         """A thread's row by id; None when the server says that there is none."""
         try:
             raw = await self._ask(lambda: self._client.threads.get(thread_id))
+            found = reduce_row(raw, self.reading)
             self.observed.thread(raw)
-            return reduce_row(raw, self.reading)
+            return found
         except _Refused as refused:
-            if refused.status == httpx.codes.NOT_FOUND:
+            if refused.no_such_thread:
                 return None
             raise self._source_error(refused) from None
         except Malformed:
@@ -313,8 +315,9 @@ class AgentServer:
         try:
             raw = await self._ask(lambda: self._client.threads.get_state(thread_id, subgraphs=True))
             self._failed_in_a_row = 0
+            found = reduce_state(raw, self.reading)
             self.observed.state(raw)
-            return reduce_state(raw, self.reading)
+            return found
         except _Refused as refused:
             return await self._state_failure(thread_id, refused)
         except Malformed:
@@ -532,6 +535,7 @@ class AgentServer:
             status,
             graph_not_found=_GRAPH_NOT_FOUND.match(detail) is not None,
             no_such_route=status == httpx.codes.NOT_FOUND and _THREAD_NOT_FOUND.match(detail) is None,
+            no_such_thread=status == httpx.codes.NOT_FOUND and _is_json(response) and detail != _NO_ROUTE,
         )
 
     def _source_error(self, refused: "_Refused") -> SourceError:
@@ -561,11 +565,12 @@ class SortRefused(SourceError):
 class _Refused(Exception):
     """The server answered, with a status that will not pass by itself."""
 
-    def __init__(self, status: int, *, graph_not_found: bool, no_such_route: bool) -> None:
+    def __init__(self, status: int, *, graph_not_found: bool, no_such_route: bool, no_such_thread: bool) -> None:
         super().__init__(status)
         self.status = status
         self.graph_not_found = graph_not_found
         self.no_such_route = no_such_route
+        self.no_such_thread = no_such_thread
 
 
 class _Passing(SourceError):
@@ -608,6 +613,15 @@ def _detail(response: httpx.Response) -> str:
         return ""
     detail = body.get("detail", body.get("message")) if isinstance(body, dict) else None
     return detail if isinstance(detail, str) else ""
+
+
+def _is_json(response: httpx.Response) -> bool:
+    """Whether it was the server that answered: a gateway that lost its way has a page of its own for that."""
+    try:
+        orjson.loads(response.content)
+    except (orjson.JSONDecodeError, httpx.ResponseNotRead):
+        return False
+    return True
 
 
 def _in_path(thread_id: str) -> str:

@@ -5,7 +5,8 @@ httpx looks at every connection of a pool before and after each request, and ask
 free and looks at no other. And the SDK hands each body to another thread to be parsed, which costs more than parsing it.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 from urllib.request import getproxies
 
@@ -25,9 +26,9 @@ class Lanes(httpx.AsyncBaseTransport):
     """So many connections, each used by one request at a time. The caller never asks for more at once than there are."""
 
     def __init__(self, count: int) -> None:
-        trust = httpx.create_ssl_context()
         one = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=KEPT)
-        self._all = [httpx.AsyncHTTPTransport(verify=trust, limits=one) for _ in range(count)]
+        self._make = partial(httpx.AsyncHTTPTransport, verify=httpx.create_ssl_context(), limits=one)
+        self._all = [self._make() for _ in range(count)]
         self._free = list(self._all)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -36,14 +37,28 @@ class Lanes(httpx.AsyncBaseTransport):
         try:
             answer = await lane.handle_async_request(request)
         except BaseException:
-            self._give_back(lane)
+            await self._renew(lane)
             raise
-        answer.stream = _Body(answer.stream, lambda: self._give_back(lane))
+        answer.stream = _Body(answer.stream, partial(self._done, lane))
         return answer
 
     def _give_back(self, lane: httpx.AsyncHTTPTransport) -> None:
         if lane not in self._free:
             self._free.append(lane)
+
+    async def _done(self, lane: httpx.AsyncHTTPTransport, was_read: bool) -> None:
+        if was_read:
+            self._give_back(lane)
+        else:
+            await self._renew(lane)
+
+    async def _renew(self, lane: httpx.AsyncHTTPTransport) -> None:
+        """Another lane instead: where a request was cancelled before it had connected, its place in the pool is never free again,
+        and this pool has no other."""
+        if lane in self._all:
+            fresh = self._all[self._all.index(lane)] = self._make()
+            self._give_back(fresh)
+        await lane.aclose()
 
     async def aclose(self) -> None:
         """Close every connection."""
@@ -54,19 +69,23 @@ class Lanes(httpx.AsyncBaseTransport):
 class _Body(httpx.AsyncByteStream):
     """The body of an answer; its lane is free when it is closed."""
 
-    def __init__(self, stream: Any, done: Callable[[], None]) -> None:
+    def __init__(self, stream: Any, done: Callable[[bool], Awaitable[None]]) -> None:
         self._stream = stream
         self._done = done
+        self._was_read = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for part in self._stream:
             yield part
+        self._was_read = True
 
     async def aclose(self) -> None:
+        is_whole = False
         try:
             await self._stream.aclose()
+            is_whole = self._was_read
         finally:
-            self._done()
+            await self._done(is_whole)
 
 
 class InlineHttp(HttpClient):

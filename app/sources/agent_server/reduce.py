@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from app.facts.privacy import error_class, identifier
-from app.facts.raw import Malformed, listed, mapped, maybe_time, scalar_of, text_of, time_of
+from app.facts.raw import Malformed, listed, mapped, maybe_listed, maybe_mapped, maybe_time, scalar_of, text_of, time_of
 from app.facts.reading import Reading
 from app.facts.schemas import field_type
 from app.facts.states import reduce_history, reduce_state
@@ -24,6 +24,7 @@ __all__ = [  # states and history are shared with the reporter
     "reduce_state",
 ]
 
+_ACTIVE = frozenset({"pending", "running"})
 _RUN_STATUSES = frozenset({"pending", "running", "error", "success", "timeout", "interrupted"})
 
 
@@ -55,7 +56,8 @@ def reduce_runs(raw: object) -> tuple[RunFacts, ...]:
     A run that was told where to go begins with a node that no view shows, whatever its durability: None then.
     """
     runs = [mapped(item, "run") for item in listed(raw, "runs")]
-    return tuple(_run(run, run["status"]) for run in runs if run.get("status") in ("pending", "running"))
+    statuses = [text_of(run.get("status"), "status of a run") for run in runs]
+    return tuple(_run(run, status) for run, status in zip(runs, statuses, strict=True) if status in _ACTIVE)
 
 
 def reduce_last_run(raw: object) -> RunFacts | None:
@@ -139,8 +141,8 @@ def _versions(channel: object) -> int:
 
 def reduce_graph(graph_id: str, assistant_id: str, *, plain: object, xray: object, schemas: object) -> Topology:
     """The drawings of a graph and its schemas -> topology."""
-    schema = mapped(schemas, "schemas").get("state_schema")
-    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    schema = maybe_mapped(mapped(schemas, "schemas").get("state_schema"), "state schema")
+    properties = maybe_mapped(schema.get("properties"), "properties") if schema is not None else None
     return reduce_topology(
         graph_id,
         assistant_id,
@@ -169,9 +171,17 @@ def reduce_drawing(raw: object) -> str:
 
 
 def _drawing(raw: object) -> Mapping[str, Any]:
+    """A drawing of which every part can be read: without one that cannot, another graph would seem to be deployed."""
     drawing = mapped(raw, "graph")
-    if not isinstance(drawing.get("nodes"), list):
-        raise Malformed("the graph has no list of nodes")
+    for item in listed(drawing.get("nodes"), "nodes"):
+        node = mapped(item, "node")
+        maybe_mapped(node.get("metadata"), "metadata of a node")
+        if not isinstance(node.get("id"), str):
+            raise Malformed("a node has no id")
+    for item in maybe_listed(drawing.get("edges"), "edges"):
+        edge = mapped(item, "edge")
+        if not isinstance(edge.get("source"), str) or not isinstance(edge.get("target"), str):
+            raise Malformed("an edge has no ends")
     return drawing
 
 

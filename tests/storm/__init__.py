@@ -1,0 +1,1 @@
+"""Drainboard in bad weather: faults of the network, the database and the clock, beside a server whose truth is known."""
