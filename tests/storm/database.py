@@ -114,7 +114,7 @@ class SqliteFile:
 
         def failed(context: Any) -> None:
             text = str(context.original_exception)
-            if text == "database is locked" or text == "database or disk is full":
+            if text in {"database is locked", "database or disk is full"}:
                 self.met["file " + text.removeprefix("database ").removeprefix("is ")] += 1
 
         event.listen(Pool, "checkout", taken)

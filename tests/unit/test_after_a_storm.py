@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -132,7 +133,7 @@ async def test_a_state_with_tasks_that_are_none_is_a_failure_of_that_thread_alon
 async def test_a_lock_that_could_not_be_given_back_is_taken_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, migrated_sqlite: Path
 ) -> None:
-    (tmp_path / "board.db").write_bytes(migrated_sqlite.read_bytes())
+    shutil.copy(migrated_sqlite, tmp_path / "board.db")
     store = Store(Database(f"sqlite+aiosqlite:///{tmp_path}/board.db"), b"k")
     release, now = writes.release_lock, [datetime(2026, 12, 1, tzinfo=UTC)]
     monkeypatch.setattr(lock, "utc_now", lambda: now[0])
