@@ -38,8 +38,6 @@ def _print_table(found: Mapping[str, Any]) -> None:
         output.table(["outcome", "threads", "graph", "what"], [_row(one) for one in found["changes"]])
     for reason in found["reasons"]:
         output.out.print(f"[yellow]?[/] {output.sentence(reason['sentence'])}")
-    for said in found["assumed"]:
-        output.out.print(f"[dim]{output.sentence(said)}[/]")
     for name in found["opened"]:
         output.out.print(
             f"Opened the drain [bold]{output.plain(name)}[/]. `drainboard gate {output.plain(name)}` waits for it."

@@ -19,7 +19,7 @@ from app.drains.verdicts import SoakState
 from app.facts.topology import at_or_below
 from app.facts.types import Condition
 from app.inventory import cube, reads, register, subjects
-from app.inventory.encode import Json, is_nameless
+from app.inventory.encode import Json, is_nameless, waits_for_of
 from app.inventory.index import Comparisons
 from app.inventory.store import Store
 from app.inventory.subjects import Lens, SubjectCount, SubjectKey
@@ -271,4 +271,5 @@ def _routes(raw: Json | None) -> Routes | None:
         frozenset(raw["fields"]),
         frozenset(raw.get("empty", ())),
         is_nameless(raw),
+        waits_for_of(raw),
     )

@@ -12,6 +12,7 @@ from app.drains.waiting import root_nodes
 from app.facts.topology import at_or_below
 from app.facts.types import Condition
 from app.inventory import reads, tables
+from app.inventory.encode import is_counted
 
 _thread = tables.thread
 
@@ -112,11 +113,14 @@ def _is_read_without(look: Look) -> ColumnElement[bool]:
 
 
 def _unread_storage(look: Look) -> ColumnElement[bool]:
+    """Threads whose storage was not read, or without looking at which joins nothing waits."""
+    partly = [one for one, raw in look.dictionaries.routes.items() if not is_counted(raw)]
+    unread = _thread.c.routes_id.is_(None)
     return and_(
         look.population,
         reads.is_alive(),
         _thread.c.condition != Condition.NEVER_RAN.value,
-        _thread.c.routes_id.is_(None),
+        or_(unread, _thread.c.routes_id.in_(partly)) if partly else unread,
     )
 
 

@@ -24,21 +24,30 @@ class ChangeKind(StrEnum):
     NODE_DEFERRED = "node_deferred"
     NODE_NOT_DEFERRED = "node_not_deferred"
     JOIN_CHANGED = "join_changed"
+    JOIN_UNSEEN = "join_unseen"
     FIELD_REMOVED = "field_removed"
     FIELD_ADDED = "field_added"
     FIELD_REQUIRED = "field_required"
     FIELD_RETYPED = "field_retyped"
     INNER_FIELD_CHANGED = "inner_field_changed"
+    INNER_FIELDS_UNSEEN = "inner_fields_unseen"
+    INNER_CHECKS_UNSEEN = "inner_checks_unseen"
     BREAKPOINT_CHANGED = "breakpoint_changed"
     TASKS_CHANGED = "tasks_changed"
     TASKS_UNSEEN = "tasks_unseen"
     GRAPH_UNREADABLE = "graph_unreadable"
 
+    @property
+    def is_unseen(self) -> bool:
+        """Whether it is not known of what is deployed, so that nothing says that it is another."""
+        return self.value.endswith("_unseen")
+
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """A graph as it is deployed now, over all configurations that draw it. ``pushed``: what its application said of it, where a
-    topology of exactly this graph was pushed. ``is_readable``: it can be drawn."""
+    """A graph as it is deployed now, over all configurations that draw it. ``inner_types``: what the fields of each subgraph take,
+    where the server tells (None: it does not). ``pushed``: what its application said of it, where a topology of exactly this
+    graph was pushed. ``is_readable``: it can be drawn."""
 
     graph: str
     nodes: frozenset[str]
@@ -47,6 +56,7 @@ class Deployed:
     fields: frozenset[str]
     types: Mapping[str, FieldType] = field(default_factory=dict)
     required: frozenset[str] = frozenset()
+    inner_types: Mapping[str, Mapping[str, FieldType]] | None = None
     pushed: Candidate | None = None
     is_readable: bool = True
 
@@ -70,7 +80,10 @@ class Change:
 
     ``renamed_to``: what it looks to be called there. ``candidate``: the graph there. ``field``: a state field as it is there,
     ``before`` its type as it is deployed. ``is_suspected``: it looks the same, as far as anybody can see without a topology of
-    what is deployed, so only what is known to break counts. ``within``: the node inside which it is, where nobody sees.
+    what is deployed; threads to which it would matter are not safe. ``within``: the node inside which it is, where nobody sees.
+
+    ``joins``: what each join of the node waits for there, by plain names. ``joins_anew``: some of these joins are new, or may be;
+    ``is_witnessed``: threads show that the node is deployed as it is there, and none shows another way.
     """
 
     kind: ChangeKind
@@ -82,11 +95,21 @@ class Change:
     before: FieldType | None = None
     is_suspected: bool = False
     within: str | None = None
+    joins: frozenset[frozenset[str]] = frozenset()
+    joins_anew: bool = False
+    is_witnessed: bool = False
 
     @property
     def is_addition(self) -> bool:
         """Nothing that is stored can need it."""
         return self.kind in (ChangeKind.GRAPH_ADDED, ChangeKind.NODE_ADDED, ChangeKind.FIELD_ADDED)
+
+    @property
+    def may_touch_unread(self) -> bool:
+        """Whether it is a reason to doubt threads that nobody read: not where all that is known says that nothing changes."""
+        if self.kind in (ChangeKind.JOIN_UNSEEN, ChangeKind.INNER_FIELDS_UNSEEN):
+            return not self.is_witnessed
+        return not (self.is_addition or self.is_suspected)
 
 
 def compare(before: Mapping[str, Deployed], after: Mapping[str, Candidate], *, is_whole: bool) -> tuple[Change, ...]:
@@ -183,7 +206,23 @@ def _waiting(before: Deployed, after: Candidate) -> Iterator[Change]:
     changed = {target for _, target in before.joins - _joins_like(before, after)} & kept
     if before.pushed is not None:
         changed |= {target for _, target in after.joins - before.joins if _led_to(before, target)} & kept
-    yield from (Change(ChangeKind.JOIN_CHANGED, before.graph, node) for node in sorted(changed))
+    yield from (_join(ChangeKind.JOIN_CHANGED, node, before, after) for node in sorted(changed))
+    if before.pushed is None:
+        unseen = {target for _, target in before.joins | after.joins} & kept - changed
+        yield from (_join(ChangeKind.JOIN_UNSEEN, node, before, after) for node in sorted(unseen))
+
+
+def _join(kind: ChangeKind, node: str, before: Deployed, after: Candidate) -> Change:
+    known = before.pushed.joins if before.pushed is not None else frozenset()
+    joins = {sources for sources, target in after.joins if target == node}
+    return Change(
+        kind,
+        before.graph,
+        node,
+        is_suspected=kind.is_unseen,
+        joins=frozenset(frozenset(source.rpartition("/")[2] for source in sources) for sources in joins),
+        joins_anew=any((sources, node) not in known for sources in joins),
+    )
 
 
 def _joins_like(before: Deployed, after: Candidate) -> frozenset[Join]:
@@ -261,12 +300,8 @@ def _may_be_renamed(before: Deployed, after: Candidate, old: str, new: str) -> b
 def _inside(before: Deployed, after: Candidate) -> Iterator[Change]:
     """Fields of subgraphs, whose values nobody lists, and the tasks of an entrypoint."""
     pushed = before.pushed
-    if pushed is not None:
-        for path in sorted(set(pushed.inner_fields) & set(after.inner_fields)):
-            was, now = pushed.inner_fields[path], after.inner_fields[path]
-            for name in sorted(set(was) | set(now)):
-                if _may_matter(was.get(name), now.get(name)):
-                    yield Change(ChangeKind.INNER_FIELD_CHANGED, before.graph, f"{path}.{name}", within=path)
+    for path in sorted(after.inner_fields):
+        yield from _inner_fields(path, before, after.inner_fields[path])
     if not (before.is_entrypoint and after.kind == "entrypoint"):
         return
     node = min(before.nodes, default=before.graph)
@@ -274,6 +309,38 @@ def _inside(before: Deployed, after: Candidate) -> Iterator[Change]:
         yield Change(ChangeKind.TASKS_UNSEEN, before.graph, node, within=node)
     elif sorted(pushed.tasks.values()) != sorted(after.tasks.values()):
         yield Change(ChangeKind.TASKS_CHANGED, before.graph, node, within=node)
+
+
+def _inner_fields(path: str, before: Deployed, now: Mapping[str, CandidateField]) -> Iterator[Change]:
+    """The fields of one subgraph. The server tells what they take, and not which of its nodes check them."""
+    if before.pushed is None and before.inner_types is None:
+        yield Change(ChangeKind.INNER_FIELDS_UNSEEN, before.graph, path, within=path, is_suspected=True)
+    was = _inner_before(path, before, now)
+    if was is None:
+        return
+    for name in sorted({*was, *now}):
+        if _may_matter(was.get(name), now.get(name)):
+            yield Change(ChangeKind.INNER_FIELD_CHANGED, before.graph, f"{path}.{name}", within=path)
+    if before.pushed is None and any(one.checked_by | one.required_by for one in now.values()):
+        yield Change(ChangeKind.INNER_CHECKS_UNSEEN, before.graph, path, within=path, is_suspected=True)
+
+
+def _inner_before(
+    path: str, before: Deployed, now: Mapping[str, CandidateField]
+) -> Mapping[str, CandidateField] | None:
+    """The fields of a subgraph as it is deployed, those that the server tells checked as in the candidate; None: there is none,
+    or nobody knows."""
+    if before.pushed is not None:
+        return before.pushed.inner_fields.get(path)
+    types = (before.inner_types or {}).get(path)
+    if types is None:
+        return None
+    return {
+        name: CandidateField(found, now[name].required_by, now[name].checked_by)
+        if name in now
+        else CandidateField(found)
+        for name, found in types.items()
+    }
 
 
 def _may_matter(was: CandidateField | None, now: CandidateField | None) -> bool:

@@ -41,7 +41,7 @@ class PreflightReason:
 @dataclass(frozen=True, slots=True)
 class PreflightAnswer:
     """Would this candidate break a live thread? ``verdict``: safe, blocked or unknown. ``changes``: the worst first.
-    ``assumed``: what was taken for granted. ``drains``: what to drain first, as one would write it."""
+    ``drains``: what to drain first, as one would write it."""
 
     deployment: str
     environment: str | None
@@ -52,7 +52,6 @@ class PreflightAnswer:
     evaluated_at: datetime
     changes: tuple[ChangeAnswer, ...]
     reasons: tuple[PreflightReason, ...]
-    assumed: tuple[str, ...]
     drains: tuple[dict[str, Any], ...]
     opened: tuple[str, ...] = ()
 
@@ -94,11 +93,14 @@ _WHAT: Mapping[ChangeKind, str] = {
     ChangeKind.NODE_DEFERRED: "The node `{name}` becomes deferred, which stores its trigger in another form",
     ChangeKind.NODE_NOT_DEFERRED: "The node `{name}` is deferred no more",
     ChangeKind.JOIN_CHANGED: "The node `{name}` waits for other nodes than before",
+    ChangeKind.JOIN_UNSEEN: "Whether the deployed node `{name}` waits for all that lead to it is not known",
     ChangeKind.FIELD_REMOVED: "The field `{name}` is not in the candidate",
     ChangeKind.FIELD_ADDED: "The field `{name}` is new",
     ChangeKind.FIELD_REQUIRED: "The field `{name}` is required",
     ChangeKind.FIELD_RETYPED: "The field `{name}` takes other values than before",
     ChangeKind.INNER_FIELD_CHANGED: "The field `{name}` of a subgraph is another in the candidate, or not there",
+    ChangeKind.INNER_FIELDS_UNSEEN: "The fields of the deployed subgraph `{name}` are not known",
+    ChangeKind.INNER_CHECKS_UNSEEN: "Which nodes of the deployed subgraph `{name}` check what they are given is not known",
     ChangeKind.BREAKPOINT_CHANGED: "The graph stops at `{name}` where it did not, or no more",
     ChangeKind.TASKS_CHANGED: "The entrypoint `{name}` calls other tasks, or in another order",
     ChangeKind.TASKS_UNSEEN: "What the entrypoint `{name}` calls is not known of the deployed one",
@@ -114,10 +116,14 @@ _SO: Mapping[Outcome, str] = {
     Outcome.UNKNOWN: "of {n} it cannot be told.",
     Outcome.SAFE: _SAFE,
 }
+_PUSH = "Push the topology of what is deployed, after each deploy, and it can be compared."
 _UNSEEN: Mapping[ChangeKind, str] = {
     ChangeKind.FIELD_RETYPED: "{n} hold it, or may, and what the code makes of their values cannot be told from here.",
     ChangeKind.TASKS_CHANGED: "{n} wait inside, and where is not shown: results of finished tasks may be thrown away.",
-    ChangeKind.TASKS_UNSEEN: "{n} wait inside. Push the topology after each deploy, and it can be compared.",
+    ChangeKind.TASKS_UNSEEN: f"{{n}} wait inside. {_PUSH}",
+    ChangeKind.JOIN_UNSEEN: f"{{n}} may be on their way there. {_PUSH}",
+    ChangeKind.INNER_FIELDS_UNSEEN: f"{{n}} wait inside. {_PUSH}",
+    ChangeKind.INNER_CHECKS_UNSEEN: f"{{n}} wait inside. {_PUSH}",
     ChangeKind.INNER_FIELD_CHANGED: "{n} wait inside that subgraph, whose fields nobody lists.",
 }
 

@@ -38,12 +38,11 @@ def _lines(answer: Mapping[str, Any]) -> Iterator[str]:
             yield f"| {_bars(_code(one['graph']))} | {_bars(what)} | {one['count']:,} | {outcome} | {_cell(one['sentence'])} |"
         if len(changes) > _MOST:
             yield f"| | | | | and {len(changes) - _MOST} more |"
-    for title, items in (("Not known", answer["reasons"]), ("Taken for granted", answer["assumed"])):
-        if items:
-            yield ""
-            yield f"**{title}**"
-            yield ""
-            yield from (f"- {_text(one['sentence'] if isinstance(one, Mapping) else one)}" for one in items)
+    if answer["reasons"]:
+        yield ""
+        yield "**Not known**"
+        yield ""
+        yield from (f"- {_text(one['sentence'])}" for one in answer["reasons"])
     if answer["opened"]:
         yield ""
         yield f"Opened: {', '.join(_code(name) for name in answer['opened'])}."

@@ -3,7 +3,7 @@
 Nothing is safe by default: a class of threads that was not shown to be untouched is unknown.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from enum import StrEnum
 
@@ -11,7 +11,7 @@ from app.drains.dispositions import Disposition, Finding
 from app.drains.judging import judge
 from app.drains.preflight import Change, ChangeKind, may_be_taken
 from app.drains.spec import Target
-from app.drains.subjects import Rules, Subject, WorkLeaf
+from app.drains.subjects import Routes, Rules, Subject, WorkLeaf
 from app.drains.waiting import waits_unseen
 from app.facts.topology import at_or_below
 from app.facts.types import Condition, FieldFact, Kind, Presence
@@ -86,12 +86,53 @@ def _node_deferred(change: Change, subject: Subject, rules: Rules) -> Outcome:
     return Outcome.SAFE if found.disposition is Disposition.MAY_HOLD_TARGET else _rest(found)
 
 
-def _join_changed(change: Change, subject: Subject, rules: Rules) -> Outcome:
+def _join_changed(change: Change, subject: Subject, rules: Rules) -> Outcome:  # noqa: ARG001
     """What came to a join stays under the names of the nodes that it waited for, where no other join looks. A node that its
     join has started shows in no view; its interrupt alone tells."""
     if any(not leaf.scheduled for leaf in _at(subject, change.name)):
         return Outcome.WOULD_STRAND
-    return _may_wait(change.name, subject, replace(rules, joins=rules.joins | {change.name}))
+    if subject.condition in _UNREAD:
+        return Outcome.UNKNOWN
+    return Outcome.SAFE if not _is_under_way(subject) or _fits_join(change, subject) else Outcome.MAY_STRAND
+
+
+def _join_unseen(change: Change, subject: Subject, rules: Rules) -> Outcome:  # noqa: ARG001
+    """A drawing shows the same edges whether a node waits for all that lead to it or runs after each. It matters to a thread that
+    is under way, unless what it has stored shows that the candidate goes on with it."""
+    if subject.condition is Condition.PRESUMED_SETTLED:
+        return Outcome.SAFE if change.is_witnessed else Outcome.UNKNOWN
+    if subject.condition in _UNREAD:
+        return Outcome.UNKNOWN
+    return Outcome.SAFE if not _is_under_way(subject) or _fits_join(change, subject) else Outcome.UNKNOWN
+
+
+def is_witnessed(change: Change, subjects: Iterable[Subject]) -> bool:
+    """Whether some thread was led to a node in the way that the candidate has, and none in another."""
+    led = [one for one in subjects if one.routes is not None and _is_led(change, one.routes)]
+    return bool(led) and all(_fits_routes(change, one.routes) for one in led if one.routes is not None)
+
+
+def _fits_join(change: Change, subject: Subject) -> bool:
+    """Whether the candidate goes on with whatever is on its way to a node. Half a step has stored nothing yet, and a run that
+    goes on stores more."""
+    at_rest = subject.condition is not Condition.RUNNING and not subject.work.half_step
+    return at_rest and subject.routes is not None and _fits_routes(change, subject.routes)
+
+
+def _fits_routes(change: Change, routes: Routes) -> bool:
+    """What joins hold stays with joins of the same sources only. And what came by an edge of its own is not remembered where the
+    node is to wait for others, too."""
+    name = change.name.rpartition("/")[2]
+    if routes.waits_for is None:
+        return False
+    others = {sources for target, sources in routes.waits_for if target == name} - change.joins
+    if others and change.name not in routes.empty:
+        return False
+    return not (change.joins_anew and name in routes.branches)
+
+
+def _is_led(change: Change, routes: Routes) -> bool:
+    return change.name.rpartition("/")[2] in routes.joins | routes.branches
 
 
 def _node_not_deferred(change: Change, subject: Subject, rules: Rules) -> Outcome:
@@ -101,8 +142,7 @@ def _node_not_deferred(change: Change, subject: Subject, rules: Rules) -> Outcom
 def _may_wait(node: str, subject: Subject, rules: Rules) -> Outcome:
     if subject.condition in _UNREAD:
         return Outcome.UNKNOWN
-    is_running = subject.condition in (Condition.RUNNING, Condition.SCHEDULED)
-    if (_is_at_work(subject) or is_running) and waits_unseen(subject, rules, {node}):
+    if _is_under_way(subject) and waits_unseen(subject, rules, {node}):
         return Outcome.MAY_STRAND
     return Outcome.SAFE
 
@@ -120,12 +160,13 @@ def _field_removed(change: Change, subject: Subject, rules: Rules) -> Outcome:
 def _field_required(change: Change, subject: Subject, rules: Rules) -> Outcome:
     """A node that checks its input does not start without the field, and the state of a thread that waits there cannot even be
     read."""
-    if subject.condition in _HOLDS_MORE:
-        return Outcome.UNKNOWN
     facts = _facts(change.name, subject, rules)
-    if facts is None:
+    is_lacking = facts is not None and any(fact is None or fact.presence is Presence.ABSENT for fact in facts)
+    if change.is_suspected:
+        return Outcome.UNKNOWN if is_lacking else Outcome.SAFE
+    if subject.condition in _HOLDS_MORE or facts is None:
         return Outcome.UNKNOWN
-    if any(fact is None or fact.presence is Presence.ABSENT for fact in facts):
+    if is_lacking:
         return _refused_by(change.field.required_by if change.field else frozenset(), change, subject)
     return _seen_whole(subject)
 
@@ -133,12 +174,16 @@ def _field_required(change: Change, subject: Subject, rules: Rules) -> Outcome:
 def _field_retyped(change: Change, subject: Subject, rules: Rules) -> Outcome:
     wanted = change.field
     facts = _facts(change.name, subject, rules)
-    if subject.condition in _HOLDS_MORE or facts is None or wanted is None or wanted.type.kinds is None:
+    if wanted is None or wanted.type.kinds is None:
         return Outcome.UNKNOWN
-    kinds = {fact.kind for fact in facts if fact is not None and fact.kind is not None}
+    kinds = {fact.kind for fact in facts or () if fact is not None and fact.kind is not None}
     wrong = kinds - wanted.type.kinds
+    is_same = change.before is not None and change.before.digest == wanted.type.digest
+    if change.is_suspected and is_same:
+        return Outcome.UNKNOWN if wrong else Outcome.SAFE
+    if subject.condition in _HOLDS_MORE or facts is None:
+        return Outcome.UNKNOWN
     if not wrong:
-        is_same = change.before is not None and change.before.digest == wanted.type.digest
         fits = not kinds or not wanted.checked_by or wanted.type.is_loose or is_same
         return _seen_whole(subject) if fits else Outcome.UNKNOWN
     if not wanted.checked_by or any(may_be_taken(Kind(kind), wanted.type) for kind in wrong):
@@ -158,6 +203,11 @@ def _seen_whole(subject: Subject) -> Outcome:
     """Whether what row and state show of a field is all: not where a step is half done, or a run goes on unseen."""
     is_unseen = subject.condition is Condition.RUNNING and not subject.reading_is_current
     return Outcome.UNKNOWN if subject.work.half_step or is_unseen else Outcome.SAFE
+
+
+def _inner_checks_unseen(change: Change, subject: Subject, rules: Rules) -> Outcome:
+    """Nothing says that anything changes, so threads that were not read are as safe as they are now."""
+    return Outcome.SAFE if subject.condition in _UNREAD else _inside(change, subject, rules)
 
 
 def _inside(change: Change, subject: Subject, rules: Rules) -> Outcome:  # noqa: ARG001
@@ -191,6 +241,10 @@ def _is_at_work(subject: Subject) -> bool:
     return subject.work.half_step or bool(subject.work.leaves)
 
 
+def _is_under_way(subject: Subject) -> bool:
+    return _is_at_work(subject) or subject.condition in (Condition.RUNNING, Condition.SCHEDULED)
+
+
 _RULES: Mapping[ChangeKind, Callable[[Change, Subject, Rules], Outcome]] = {
     ChangeKind.GRAPH_REMOVED: _graph_removed,
     ChangeKind.GRAPH_UNREADABLE: _graph_unreadable,
@@ -199,7 +253,9 @@ _RULES: Mapping[ChangeKind, Callable[[Change, Subject, Rules], Outcome]] = {
     ChangeKind.NODE_DEFERRED: _node_deferred,
     ChangeKind.NODE_NOT_DEFERRED: _node_not_deferred,
     ChangeKind.JOIN_CHANGED: _join_changed,
+    ChangeKind.JOIN_UNSEEN: _join_unseen,
     ChangeKind.FIELD_REMOVED: _field_removed,
     ChangeKind.FIELD_REQUIRED: _field_required,
     ChangeKind.FIELD_RETYPED: _field_retyped,
+    ChangeKind.INNER_CHECKS_UNSEEN: _inner_checks_unseen,
 }

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -23,19 +23,19 @@ from app.drains.preflight_answers import (
     verdict_of,
 )
 from app.drains.preflight_drains import drains_for
-from app.drains.preflight_outcomes import Outcome, outcome_of
+from app.drains.preflight_outcomes import Outcome, is_witnessed, outcome_of
 from app.drains.preflight_reasons import freshness
 from app.drains.spec import DrainSpec, to_json
 from app.errors import BadRequest, NotFound
 from app.facts.candidates import Candidate, drawn_hash
 from app.facts.topology import UNREADABLE
-from app.facts.types import Condition
+from app.facts.types import Condition, FieldType
 from app.inventory import reads, register, subjects
 from app.inventory.freshness import read_polls, threads_source
 from app.inventory.origin import other_server_at
 from app.inventory.store import Store
 from app.inventory.subjects import SubjectKey
-from app.inventory.topologies import list_declared, list_pushed
+from app.inventory.topologies import Declared, list_declared, list_pushed
 from app.inventory.views import RevisionSummary
 from app.settings import DeploymentSettings, Settings
 
@@ -97,7 +97,6 @@ class Preflights:
             evaluated_at=now,
             changes=found,
             reasons=tuple(reasons),
-            assumed=tuple(_assumed(before, candidates)),
             drains=drains_for(deployment, changes, found),
         )
 
@@ -143,10 +142,17 @@ async def read_deployed(connection: AsyncConnection, deployment_id: int) -> dict
             fields=_fields(own),
             types=primary.types if primary is not None else {},
             required=primary.required if primary is not None else frozenset(),
+            inner_types=_inner_types([declared.get(one.id) for one in own]),
             pushed=said[0].candidate if len(own) == 1 and said[0] is not None else None,
             is_readable=all(one.xray_hash != UNREADABLE for one in own),
         )
     return found
+
+
+def _inner_types(told: Sequence[Declared | None]) -> Mapping[str, Mapping[str, FieldType]] | None:
+    """What the fields of each subgraph take, if the server tells it of all configurations, and the same."""
+    found = [one.inner_types if one is not None else None for one in told]
+    return found[0] if all(one == found[0] for one in found) else None
 
 
 def _fields(own: Sequence[RevisionSummary]) -> frozenset[str]:
@@ -191,12 +197,21 @@ async def weigh(
         if any(change.kind is ChangeKind.GRAPH_REMOVED for change in of_graph):
             look.population = and_(look.population, reads.has_graph())  # a thread of no graph loses none
         look.counts = await subjects.count_subjects(connection, deployment_id, look.population, lens=look.lens)
-        for change in of_graph:
+        witnessed = [_witnessed(look, change) for change in of_graph]
+        for change in witnessed:
             found += await _weighed(connection, look, change)
+        if not any(change.may_touch_unread for change in witnessed):
+            continue
         moved = reads.may_belong(graph, metadata={}, created_before=None)
         if elsewhere := await reads.count_threads(connection, deployment_id, and_(moved, reads.is_alive())):
             reasons.append(PreflightReason("idle_unverified", _ELSEWHERE.format(n=elsewhere, graph=graph), elsewhere))
     return by_weight(found), reasons
+
+
+def _witnessed(look: Look, change: Change) -> Change:
+    if change.kind is not ChangeKind.JOIN_UNSEEN:
+        return change
+    return replace(change, is_witnessed=is_witnessed(change, [look.subject(one.key) for one in look.counts]))
 
 
 async def _weighed(connection: AsyncConnection, look: Look, change: Change) -> list[ChangeAnswer]:
@@ -213,7 +228,7 @@ async def _weighed(connection: AsyncConnection, look: Look, change: Change) -> l
             hidden += one.count if any(look.rules.find(shape.fields, change.name) for shape in shapes) else 0
     said = []
     for outcome in Outcome:
-        if outcome is Outcome.SAFE or not counts[outcome] or (change.is_suspected and not outcome.breaks):
+        if outcome is Outcome.SAFE or not counts[outcome]:
             continue
         examples, _ = await subjects.list_subject_threads(
             connection, look.deployment_id, look.of(keys[outcome]), lens=look.lens, cursor=None, limit=EXAMPLES
@@ -251,15 +266,3 @@ def _threads(change: Change, deployment: str, outcome: Outcome) -> str:
     elif outcome is Outcome.MAY_STRAND:
         filters += [("condition", one) for one in ("parked", "half_step", "running", "failed", "stranded")]
     return f"/api/v1/deployments/{quote(deployment)}/threads?{urlencode(filters)}"
-
-
-def _assumed(before: Mapping[str, Deployed], candidates: Mapping[str, Candidate]) -> Iterable[str]:
-    for graph in sorted(set(before) & set(candidates)):
-        known = before[graph]
-        if known.pushed is None and known.is_readable and (known.joins or candidates[graph].joins):
-            yield (
-                f"No topology of the deployed `{graph}` was pushed: where several edges lead into a node, whether it waits for "
-                "all of them is taken to be as in the candidate."
-            )
-        if known.pushed is None and candidates[graph].inner_fields:
-            yield f"No topology of the deployed `{graph}` was pushed: the fields of its subgraphs are taken to be as in the candidate."

@@ -35,7 +35,7 @@ class Work:
 class Routes:
     """What a thread's storage ever held: routes (names without a path), ``sends`` for entries that leave no name, and the
     state fields, their names kept as in a shape, unless some state is ``nameless``. ``empty``: joins and deferred nodes of the
-    root at which nothing waits."""
+    root at which nothing waits. ``waits_for``: each join's target and sources; None: not known."""
 
     branches: frozenset[str]
     joins: frozenset[str]
@@ -43,6 +43,7 @@ class Routes:
     fields: frozenset[str] = frozenset()
     empty: frozenset[str] = frozenset()
     nameless: bool = False
+    waits_for: frozenset[tuple[str, frozenset[str]]] | None = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

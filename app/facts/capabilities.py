@@ -34,7 +34,8 @@ MEANINGS = {
     "task_interrupts": "Its tasks have no interrupts: a thread that waits is parked for an unknown cause.",
     "drawing": "A graph cannot be drawn, so no drain on it can be drained.",
     "schemas": "It does not tell the fields of a graph's state.",
-    "subgraphs": "It does not tell the schemas of subgraphs; their nodes come from the drawing.",
+    "subgraphs": "It does not tell the schemas of subgraphs: a preflight does not know their fields, unless they are pushed. Their nodes "
+    "come from the drawing.",
 }
 SHOWN = tuple(MEANINGS)
 VERSIONS = ("version", "langgraph_version")

@@ -25,6 +25,7 @@ def reduce_topology(
     fields: Iterable[str],
     types: Mapping[str, FieldType] | None = None,
     required: Iterable[str] = (),
+    inner_types: Mapping[str, Mapping[str, FieldType]] | None = None,
 ) -> Topology:
     """Reduce the two answers of ``GET /assistants/{id}/graph`` and the names of the state schema to a topology."""
     nodes: set[str] = set()
@@ -48,6 +49,7 @@ def reduce_topology(
         xray_hash=drawing_hash(xray),
         types=types or {},
         required=frozenset(required),
+        inner_types=inner_types,
     )
 
 

@@ -262,9 +262,9 @@ class StorageFacts:
     ``sends`` is True when the channel of ``Send`` was written: then a node may have been entered without a trace here.
     ``fields`` are the stored channels, names kept as everywhere. ``nameless``: some state is stored whole, under no field's name
     (of a graph whose state is any dict, and of a part of one). ``empty``: joins and deferred nodes of the root at which
-    nothing waits, as the thread's history shows. ``versions``: how many stored versions each has, over the
-    whole history. ``waits_for``: each join's target and the nodes that it waits for. These two are known only while the
-    answer is fresh, they are not remembered.
+    nothing waits, as the thread's history shows, where that was looked for (``is_counted``). ``waits_for``: each join's target
+    and the nodes that it waits for; None: an earlier version did not keep them. ``versions``: how many stored versions each
+    field has, over the whole history; known only while the answer is fresh, it is not remembered.
     """
 
     branches: frozenset[str]
@@ -275,7 +275,8 @@ class StorageFacts:
     empty: frozenset[str] = frozenset()
     nameless: bool = False
     versions: Mapping[str, int] = field(default_factory=dict)
-    waits_for: frozenset[tuple[str, frozenset[str]]] = frozenset()
+    waits_for: frozenset[tuple[str, frozenset[str]]] | None = frozenset()
+    is_counted: bool = True
 
 
 class Condition(StrEnum):
@@ -313,7 +314,8 @@ class Topology:
 
     ``edges`` are (source, target, conditional) as the server draws them; they never prove that a node is unreachable.
     ``xray_hash`` is of the drawing with inner nodes alone, which is all that a scan asks for. ``types`` has what each field
-    takes, ``required`` what an input must have, where the server tells; they make no other revision.
+    takes, ``required`` what an input must have, ``inner_types`` what the fields of each subgraph take, by its path, where the
+    server tells (None: it does not); they make no other revision.
     """
 
     graph_id: str
@@ -326,6 +328,7 @@ class Topology:
     xray_hash: str
     types: Mapping[str, FieldType] = field(default_factory=dict)
     required: frozenset[str] = frozenset()
+    inner_types: Mapping[str, Mapping[str, FieldType]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

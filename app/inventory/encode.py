@@ -108,8 +108,8 @@ def is_dealt_with(work: Json) -> bool:
 
 
 def routes_to_json(storage: StorageFacts) -> Json:
-    """What storage tells of routes, as its dictionary entry."""
-    return {
+    """What storage tells of routes, as its dictionary entry. Without a join it waits for nothing."""
+    found: Json = {
         "branches": sorted(storage.branches),
         "joins": sorted(storage.joins),
         "sends": storage.sends,
@@ -117,6 +117,21 @@ def routes_to_json(storage: StorageFacts) -> Json:
         "empty": sorted(storage.empty),
         "nameless": storage.nameless,
     }
+    if storage.joins and storage.waits_for is not None:
+        found["waits_for"] = sorted([target, sorted(sources)] for target, sources in storage.waits_for)
+    return found if storage.is_counted else found | {"counted": False}
+
+
+def waits_for_of(routes: Json) -> frozenset[tuple[str, frozenset[str]]] | None:
+    """Each stored join's target and the nodes that it waits for. None: an entry of an earlier version does not say."""
+    if routes["joins"] and "waits_for" not in routes:
+        return None
+    return frozenset((target, frozenset(sources)) for target, sources in routes.get("waits_for", ()))
+
+
+def is_counted(routes: Json) -> bool:
+    """Whether it was looked for at which joins nothing waits."""
+    return bool(routes.get("counted", True))
 
 
 def is_nameless(routes: Json) -> bool:
@@ -231,6 +246,8 @@ def _storage(routes: Json | None, checkpoints: int | None) -> StorageFacts | Non
         checkpoints=checkpoints,
         empty=frozenset(routes.get("empty", ())),
         nameless=is_nameless(routes),
+        waits_for=waits_for_of(routes),
+        is_counted=is_counted(routes),
     )
 
 
@@ -247,6 +264,12 @@ def topology_to_json(topology: Topology) -> Json:
         "fields": sorted(topology.fields),
         "types": {name: type_to_json(found) for name, found in topology.types.items()},
         "required": sorted(topology.required),
+        "inner_types": None
+        if topology.inner_types is None
+        else {
+            path: {name: type_to_json(one) for name, one in fields.items()}
+            for path, fields in topology.inner_types.items()
+        },
     }
 
 

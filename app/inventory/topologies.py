@@ -6,6 +6,7 @@ A pushed topology belongs to a revision that draws the same nodes and edges. Unt
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import and_, delete, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -73,10 +74,12 @@ async def list_pushed(connection: AsyncConnection, deployment_id: int) -> Mappin
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What the server told of a revision's state fields: what each takes, and which an input must have."""
+    """What the server told of a revision's state fields: what each takes, which an input must have, and what those of each
+    subgraph take (None: it did not tell)."""
 
     types: Mapping[str, FieldType]
     required: frozenset[str]
+    inner_types: Mapping[str, Mapping[str, FieldType]] | None
 
 
 async def list_declared(connection: AsyncConnection, deployment_id: int) -> dict[int, Declared]:
@@ -85,8 +88,17 @@ async def list_declared(connection: AsyncConnection, deployment_id: int) -> dict
     query = select(table.c.id, table.c.topology).where(table.c.deployment_id == deployment_id).order_by(table.c.id)
     return {
         row.id: Declared(
-            {name: type_from_json(raw) for name, raw in row.topology.get("types", {}).items()},
+            _types(row.topology.get("types", {})),
             frozenset(row.topology.get("required", ())),
+            _inner_types(row.topology.get("inner_types")),
         )
         for row in await connection.execute(query)
     }
+
+
+def _inner_types(raw: Mapping[str, Any] | None) -> Mapping[str, Mapping[str, FieldType]] | None:
+    return None if raw is None else {path: _types(fields) for path, fields in raw.items()}
+
+
+def _types(raw: Mapping[str, Any]) -> Mapping[str, FieldType]:
+    return {name: type_from_json(one) for name, one in raw.items()}

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.drains.jsonable import to_jsonable
-from app.drains.preflight import ChangeKind, compare, drawn_joins
+from app.drains.preflight import compare, drawn_joins
 from app.drains.preflight_outcomes import Outcome
 from app.drains.preflights import read_deployed, weigh
 from app.drains.sentences import threads
@@ -42,7 +42,7 @@ async def compare_deploy(
     after = _candidates(drawn, await list_pushed(connection, deployment_id))
     broken = {each.topology.graph_id for each in drawn} - set(after)
     known = {graph: found for graph, found in before.items() if graph not in broken}
-    changes = [change for change in compare(known, after, is_whole=True) if change.kind is not ChangeKind.TASKS_UNSEEN]
+    changes = [change for change in compare(known, after, is_whole=True) if not change.kind.is_unseen]
     if not changes:
         return []
     answers, _ = await weigh(connection, store, deployment_id, settings, changes, now=now)

@@ -266,6 +266,7 @@ def _routes(line: RoutesLine, names: Names) -> StorageFacts:
         fields=frozenset(line.fields),
         checkpoints=None,
         empty=frozenset(line.empty),
+        waits_for=None,
     )
 
 

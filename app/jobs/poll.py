@@ -21,6 +21,7 @@ from app.jobs.polling.green import read_for_green
 from app.jobs.polling.lock import PollLock
 from app.jobs.polling.preparing import prepare_reading, readings_of
 from app.jobs.polling.resuming import mark_of
+from app.jobs.polling.routes import read_routes
 from app.jobs.polling.verifying import verify_some
 from app.jobs.polling.walking import scan, sweep
 from app.jobs.polling.work import Poll, Work, log
@@ -132,6 +133,7 @@ async def _run(work: Work) -> None:
     await read_again(work, readings)  # after a sweep's reconciling: what is read by id was not thereby listed
     for need in await work.drains.needs(poll.deployment_id, utc_now()):
         await read_for_green(work, readings, need)
+    await read_routes(work, readings)
     if readings.done:
         await check_no_deploy(work, deployed)
     poll.revision_held = True

@@ -159,6 +159,18 @@ class Readings:
         self.done += 1
         return replace(known, storage=storage or known.storage, seen_at=utc_now(), departed=())
 
+    async def read_routes(self, known: ThreadFacts) -> ThreadFacts:
+        """A thread with its stored channels, and no more: what waits at its joins is not counted, which takes its history."""
+        self.wanted += 1
+        storage = await self.server.storage(known.row.thread_id)
+        self.done += 1
+        revision = self.revisions.get(known.revision_id) if known.revision_id is not None else None
+        if storage is not None:
+            nodes, deferred = (revision.nodes, revision.deferred) if revision is not None else (storage.joins, ())
+            may_wait = written(storage.joins, nodes) | written(storage.branches, deferred)
+            storage = replace(storage, is_counted=not may_wait)
+        return replace(known, storage=storage or known.storage, departed=())
+
     async def _storage(self, row: RowFacts, state: StateFacts, revision_id: int | None) -> StorageFacts | None:
         """Stored channels, and at which joins and deferred nodes nothing waits although something once did."""
         storage = await self.server.storage(row.thread_id)
@@ -182,7 +194,8 @@ class Readings:
         joins = written(storage.joins, line[0].nodes)
         history = await self.server.history(row.thread_id, ns="", down_to="", limit=JOIN_HISTORY)
         whole = history if history and history[0].id == state.checkpoint_id else ()
-        waits_for = {node: {names for target, names in storage.waits_for if target == node} for node in joins}
+        told = storage.waits_for or ()
+        waits_for = {node: {names for target, names in told if target == node} for node in joins}
         return {node for node in joins if join_is_empty(node, whole, line, waits_for=waits_for[node], unshown=joins)}
 
     def _asks_for_runs(self, row: RowFacts, with_runs: bool) -> bool:

@@ -305,19 +305,65 @@ async def joins(it: Board) -> list[str]:
 async def test_a_join_that_waits_for_others_may_strand_what_has_come_to_it(
     board: Open, server: FakeAgentServer
 ) -> None:
+    server.parked("await_approval", channels={"note", "branch:to:await_approval", "join:await_approval+intake:finish"})
     server.parked("intake")
+    server.settled(2)
     server.edges = [("intake", "finish"), ("await_approval", "finish")]
     edges = [["intake", "finish", False], ["await_approval", "finish", False]]
     both = [{"sources": ["await_approval", "intake"], "target": "finish"}]
     async with board() as it:
         await it.poll(full=True)
-        found = await ask(it, topology(edges=edges, joins=both))
-        assert (found["verdict"], len(found["assumed"])) == ("safe", 1)
-        await push(it, topology(edges=edges, joins=both))
-        assert (await ask(it, topology(edges=edges, joins=both)))["assumed"] == []
         found = await ask(it, topology(edges=edges))
-        assert (found["verdict"], outcomes(found)) == ("unknown", {"may_strand": 1})
-        server.edges = [("intake", "finish")]
+        assert (found["verdict"], outcomes(found)) == ("unknown", {"unknown": 3})  # two of them rest, and were not read
+        assert "Push the topology" in found["headline"]
+        assert (await ask(it, topology(edges=edges, joins=both)))["verdict"] == "safe"
+        before = server.asked("/storage$")
+        await it.poll()
+        assert server.asked("/storage$") == before
+        await push(it, topology(edges=edges, joins=both))
+        assert (await ask(it, topology(edges=edges, joins=both)))["verdict"] == "safe"
+        found = await ask(it, topology(edges=edges))
+        assert (found["verdict"], outcomes(found)) == ("unknown", {"may_strand": 1, "unknown": 2})
+
+
+async def test_storage_that_a_preflight_needed_is_read_with_its_history_when_a_drain_needs_it(
+    board: Open, server: FakeAgentServer
+) -> None:
+    joined = server.parked("intake", channels={"note", "branch:to:intake", "join:await_approval+intake:finish"})
+    blocking = server.parked("finish")
+    server.edges = [("intake", "finish"), ("await_approval", "finish")]
+    async with board(drains=[BLOCKED]) as it:
+        for _ in range(2):
+            await it.poll()
+        asked = f"/threads/{joined.id}/(storage|history)$"
+        assert server.asked(asked) <= 3  # a sweep tries all routes on one thread
+        it.clock.tick(minutes=1)
+        server.finish(blocking)
+        server.requests.clear()
+        for _ in range(2):
+            await it.poll()
+        assert server.asked(asked) == 2
+
+
+async def test_where_the_server_tells_the_fields_of_subgraphs_nobody_has_to_push_them(
+    board: Open, server: FakeAgentServer
+) -> None:
+    server.deploy("support", "intake", "desk", "finish")
+    server.parked("desk")
+    schema = {"properties": {"ticket": {"type": "string"}}}
+    tell = httpx.Response(200, json={"desk": {"state_schema": schema}})
+    same = {"desk": {"fields": {"ticket": {"schema": {"type": "string"}}}}}
+    candidate = topology("intake", "desk", "finish", subgraphs=same)
+    async with board() as it:
+        await it.poll(full=True)
+        [one] = (await ask(it, candidate))["changes"]
+        assert (one["kind"], one["outcome"], one["count"]) == ("inner_fields_unseen", "unknown", 1)
+        server.fail("GET /assistants/a-support/subgraphs", lambda _: tell)
+        await it.poll(full=True)
+        assert (await ask(it, candidate))["verdict"] == "safe"
+        same["desk"]["fields"]["ticket"]["schema"] = {"type": "integer"}
+        [one] = (await ask(it, candidate))["changes"]
+        assert (one["kind"], one["name"], one["outcome"]) == ("inner_field_changed", "desk.ticket", "unknown")
 
 
 # --- A deploy, by itself ---------------------------------------------------------------------------------------------

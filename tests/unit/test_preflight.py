@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from app.drains.preflight import Change, ChangeKind, Deployed, compare
 from app.drains.preflight_answers import ChangeAnswer, PreflightReason, verdict_of
 from app.drains.preflight_drains import drains_for
-from app.drains.preflight_outcomes import Outcome, outcome_of
+from app.drains.preflight_outcomes import Outcome, is_witnessed, outcome_of
 from app.drains.spec import Policy
-from app.drains.subjects import Rules, Subject, Work, WorkLeaf
+from app.drains.subjects import Routes, Rules, Subject, Work, WorkLeaf
 from app.facts.candidates import Candidate, CandidateField
 from app.facts.schemas import field_type
-from app.facts.types import Condition, FieldFact, FieldType, Kind
+from app.facts.types import Condition, FieldFact, FieldType, Kind, Presence, Shape
 from app.settings import DrainSettings
 
 TEXT = field_type({"type": "string"})
@@ -55,7 +55,7 @@ def subject(condition: Condition, *leaves: WorkLeaf, half_step: bool = False, **
         shape=more.pop("shape", None),
         revision_id=more.pop("revision_id", 1),
         reading_is_current=True,
-        routes=None,
+        routes=more.pop("routes", None),
         **more,
     )
 
@@ -138,6 +138,21 @@ def test_fields_of_a_subgraph_matter_where_they_may_be_missed_or_refused(now: An
     assert bool(changes(before, replace(known, inner_fields={"desk": now}))) is matters
 
 
+@pytest.mark.parametrize(("told", "now", "expected"), [
+    ({"desk": {"x": TEXT}}, {"x": CandidateField(TEXT)}, []),
+    ({"desk": {"x": TEXT}}, {}, [("inner_field_changed", "desk.x")]),
+    ({"desk": {"x": field_type({"type": "integer"})}}, {"x": CandidateField(TEXT)}, [("inner_field_changed", "desk.x")]),
+    ({"desk": {}}, {"x": CandidateField(TEXT)}, []),
+    ({"desk": {"x": TEXT}}, {"x": CandidateField(TEXT, checked_by=frozenset({"sub"}))}, [("inner_checks_unseen", "desk")]),
+    ({}, {"x": CandidateField(TEXT)}, []),
+    (None, {"x": CandidateField(TEXT)}, [("inner_fields_unseen", "desk")]),
+])  # fmt: skip
+def test_without_a_topology_the_server_tells_what_fields_of_a_subgraph_take(told: Any, now: Any, expected: Any) -> None:
+    before = deployed("desk", "desk/sub", inner_types=told)
+    after = candidate("desk", "desk/sub", inner_fields={"desk": now})
+    assert [(kind, name) for kind, name, _ in changes(before, after)] == expected
+
+
 def test_a_join_of_one_node_is_known_only_from_a_topology() -> None:
     one = frozenset({(frozenset({"a"}), "t")})
     edges = [("a", "t", False)]
@@ -185,6 +200,73 @@ def test_a_node_that_its_join_has_started_is_stranded_when_the_join_waits_for_ot
     assert outcome_of(change, subject(Condition.SETTLED), RULES) is Outcome.SAFE
 
 
+def led(*joins: str, branch: bool = False, empty: bool = False) -> Routes:
+    """A thread that was led to `t` by joins of these nodes, or by an edge of its own."""
+    return Routes(
+        branches=frozenset({"a", "t"} if branch else {"a"}),
+        joins=frozenset({"t"} if joins else ()),
+        sends=False,
+        empty=frozenset({"t"} if empty else ()),
+        waits_for=frozenset(("t", frozenset(one)) for one in joins),
+    )
+
+
+JOINED, PLAIN = frozenset({frozenset("ab")}), frozenset[frozenset[str]]()
+
+
+@pytest.mark.parametrize(("routes", "as_a_join", "as_edges"), [
+    (led(), True, True),
+    (led("ab"), True, False),
+    (led("ab", empty=True), True, True),
+    (led("abc"), False, False),
+    (led("ab", "abc"), False, False),
+    (led("abc", empty=True), True, True),
+    (led(branch=True), False, True),
+    (led("ab", branch=True), False, False),
+    (replace(led("ab"), waits_for=None), False, False),
+    (None, False, False),
+])  # fmt: skip
+def test_what_a_thread_has_stored_tells_whether_the_candidate_goes_on_with_it(
+    routes: Routes | None, as_a_join: bool, as_edges: bool
+) -> None:
+    parked = subject(Condition.PARKED, WorkLeaf("b"), routes=routes)
+    for joins, fits in ((JOINED, as_a_join), (PLAIN, as_edges)):
+        change = Change(ChangeKind.JOIN_UNSEEN, "g", "t", is_suspected=True, joins=joins, joins_anew=bool(joins))
+        expected = Outcome.SAFE if fits else Outcome.UNKNOWN
+        assert outcome_of(change, parked, RULES) is expected
+        assert outcome_of(replace(change, kind=ChangeKind.JOIN_CHANGED), parked, RULES) is (
+            Outcome.SAFE if fits else Outcome.MAY_STRAND
+        )
+        for more in ({"condition": Condition.RUNNING}, {"work": Work((WorkLeaf("b"),), half_step=True)}):
+            assert outcome_of(change, replace(parked, **more), RULES) is Outcome.UNKNOWN  # type: ignore[arg-type]
+
+
+def test_an_idle_thread_that_nobody_read_is_safe_where_others_show_how_its_graph_leads_to_a_node() -> None:
+    change = Change(ChangeKind.JOIN_UNSEEN, "g", "t", is_suspected=True, joins=JOINED, joins_anew=True)
+    unread = subject(Condition.PRESUMED_SETTLED)
+    shown, other = (subject(Condition.SETTLED, routes=led(*joins)) for joins in (("ab",), ("abc",)))
+    for witnesses, expected in (([], False), ([subject(Condition.SETTLED, routes=led())], False), ([shown], True)):
+        assert is_witnessed(change, [unread, *witnesses]) is expected
+    assert not is_witnessed(change, [shown, other])
+    assert outcome_of(replace(change, is_witnessed=True), unread, RULES) is Outcome.SAFE
+    assert outcome_of(change, unread, RULES) is Outcome.UNKNOWN
+    assert outcome_of(replace(change, is_witnessed=True), subject(Condition.UNREAD), RULES) is Outcome.UNKNOWN
+
+
+@pytest.mark.parametrize("kind", [ChangeKind.FIELD_REQUIRED, ChangeKind.FIELD_RETYPED])
+def test_a_check_that_may_have_been_there_all_along_matters_to_threads_that_it_refuses_only(kind: ChangeKind) -> None:
+    change = Change(
+        kind, "g", "x", candidate=candidate("a", "ask"), field=NEEDED, before=NEEDED.type, is_suspected=True
+    )
+    fits, wrong = (Shape({"x": FieldFact(Presence.PRESENT, one)}) for one in (Kind.INTEGER, Kind.OBJECT))
+    lacks = Shape({})
+    refused = lacks if kind is ChangeKind.FIELD_REQUIRED else wrong
+    for condition in (Condition.PARKED, Condition.UNREAD, Condition.STRANDED, Condition.SETTLED):
+        assert outcome_of(change, subject(condition, WAITS, shape=refused), RULES) is Outcome.UNKNOWN
+        assert outcome_of(change, subject(condition, WAITS, shape=fits), RULES) is Outcome.SAFE
+        assert outcome_of(change, subject(condition, WAITS), RULES) is Outcome.SAFE
+
+
 CONDITIONS = st.sampled_from([one for one in Condition if one not in (Condition.GONE, Condition.NEVER_RAN)])
 LEAVES = st.lists(
     st.builds(WorkLeaf, st.sampled_from(["a", "ask", "desk", "desk/sub", "t"]), st.booleans(), st.booleans(), st.booleans(), st.booleans()),
@@ -195,7 +277,13 @@ EVERY = [
     Change(kind, "g", "ask", candidate=candidate("a", "ask"), field=NEEDED, within="ask")
     for kind in ChangeKind
     if kind
-    not in (ChangeKind.BREAKPOINT_CHANGED, ChangeKind.GRAPH_ADDED, ChangeKind.NODE_ADDED, ChangeKind.FIELD_ADDED)
+    not in (
+        ChangeKind.BREAKPOINT_CHANGED,
+        ChangeKind.GRAPH_ADDED,
+        ChangeKind.NODE_ADDED,
+        ChangeKind.FIELD_ADDED,
+        ChangeKind.INNER_CHECKS_UNSEEN,  # all that is known says that nothing changes
+    )
 ]
 
 
@@ -220,8 +308,6 @@ def _answer(outcome: Outcome) -> ChangeAnswer:
 
 def test_every_fact_of_a_field_counts() -> None:
     """Row and state may say different things; the worst of them is what happens."""
-    from app.facts.types import Presence, Shape
-
     change = Change(ChangeKind.FIELD_RETYPED, "g", "x", candidate=candidate("a", "ask"), field=NEEDED)
     fits = Shape({"x": FieldFact(Presence.PRESENT, Kind.INTEGER)})
     wrong = Shape({"x": FieldFact(Presence.PRESENT, Kind.OBJECT)})

@@ -925,6 +925,6 @@ class FakePreflights:
         return PreflightAnswer(
             deployment=deployment, environment="production", verdict="blocked", exit_code=1, headline=COMPARED[0].sentence,
             as_of=before(minutes=1), evaluated_at=now, changes=COMPARED,
-            reasons=(PreflightReason("scan_stale", "The last complete poll is old."),), assumed=("Joins are as drawn.",),
+            reasons=(PreflightReason("scan_stale", "The last complete poll is old."),),
             drains=(drain,),
         )  # fmt: skip

@@ -10,6 +10,7 @@
 - ``reconciling``  what was not listed, and what looks wrong in the whole
 - ``again``        states that must be read although no row moved
 - ``green``        what only a green verdict needs
+- ``routes``       what threads have stored, of graphs of which only a drawing is known
 - ``ending``       alarms, the outcome, and what it means for the drains
 
 And between polls ``verifying``: idle heads, a handful at a time.

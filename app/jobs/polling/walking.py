@@ -35,8 +35,8 @@ async def sweep(work: Work, readings: Readings, deployed: Deployed) -> None:
     await compare_counts(work)
     await name_the_stranded(work)
     await name_the_broken(work)
-    first_assistant = next((found.assistant_id for found in readings.current.primary.values()), None)
-    await probe(server, thread_id=poll.sample, assistant_id=first_assistant)
+    if poll.sample is not None:
+        await probe(server, poll.sample)
     for reason in walk.reasons:
         poll.miss(reason)
 

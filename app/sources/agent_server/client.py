@@ -219,13 +219,23 @@ class AgentServer:
             xray = await self._ask(lambda: client.get_graph(one, xray=True))
             plain = await self._ask(lambda: client.get_graph(one))
             schemas = await self._ask(lambda: client.get_schemas(one))
-            found = reduce_graph(assistant.graph_id, one, plain=plain, xray=xray, schemas=schemas)
+            subgraphs = await self._subgraphs(one)
+            found = reduce_graph(assistant.graph_id, one, plain=plain, xray=xray, schemas=schemas, subgraphs=subgraphs)
             self.observed.note("drawing", works=True)
             self.observed.note("schemas", works=bool(found.fields))
             return found
         except (_Refused, Malformed):
             self.observed.note("drawing", works=False)
             return unreadable_topology(assistant.graph_id, one)
+
+    async def _subgraphs(self, assistant_id: str) -> object:
+        """The schemas of a graph's subgraphs, for ``reduce``; None where the server does not tell them."""
+        try:
+            raw = await self._ask(lambda: self._client.assistants.get_subgraphs(assistant_id, recurse=True))
+        except (_Refused, _Passing, _Nonsense):
+            raw = None
+        self.observed.note("subgraphs", works=isinstance(raw, dict))
+        return raw
 
     async def drawing_hash(self, assistant: Assistant) -> str:
         """The hash of the drawing with inner nodes: one request that tells whether a graph was deployed anew."""
@@ -460,14 +470,6 @@ class AgentServer:
             return None
         self.has_storage = True
         return facts
-
-    async def try_subgraphs(self, assistant_id: str) -> None:
-        """See whether the server tells the schemas of subgraphs."""
-        try:
-            raw = await self._ask(lambda: self._client.assistants.get_subgraphs(assistant_id, recurse=True))
-        except (_Refused, _Nonsense):
-            raw = None
-        self.observed.note("subgraphs", isinstance(raw, dict))
 
     async def _weigh(self, response: httpx.Response) -> None:
         """How much a page of rows weighed: whole conversations come along."""

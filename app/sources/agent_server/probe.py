@@ -1,6 +1,6 @@
-"""Tries what a poll may need and has not tried yet, on one thread and one assistant: a handful of requests in a sweep.
+"""Tries what a poll may need and has not tried yet, on one thread: a handful of requests in a sweep.
 
-What the poll itself asks for (pages, states, counts, drawings) is observed as it comes back and costs nothing here.
+What the poll itself asks for (pages, states, counts, drawings, schemas) is observed as it comes back and costs nothing here.
 """
 
 import contextlib
@@ -11,20 +11,13 @@ from app.sources.agent_server.client import AgentServer
 _NOWHERE = "drainboard:00000000-0000-0000-0000-000000000000"
 
 
-async def probe(server: AgentServer, *, thread_id: str | None, assistant_id: str | None) -> None:
+async def probe(server: AgentServer, thread_id: str) -> None:
     """Fill ``server.observed``. What fails stays unknown: one bad thread stops no poll."""
     with contextlib.suppress(SourceError):
-        await _try(server, thread_id, assistant_id)
-
-
-async def _try(server: AgentServer, thread_id: str | None, assistant_id: str | None) -> None:
-    if thread_id is not None:
         await server.thread(thread_id)
         await server.storage(thread_id)
         await server.runs(thread_id, active=False)
         await _history(server, thread_id)
-    if assistant_id is not None:
-        await server.try_subgraphs(assistant_id)
 
 
 async def _history(server: AgentServer, thread_id: str) -> None:

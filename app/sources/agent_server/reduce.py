@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from app.facts.privacy import error_class, identifier
+from app.facts.privacy import error_class, identifier, node_name
 from app.facts.raw import Malformed, listed, mapped, maybe_listed, maybe_mapped, maybe_time, scalar_of, text_of, time_of
 from app.facts.reading import Reading
 from app.facts.schemas import field_type
@@ -139,8 +139,10 @@ def _versions(channel: object) -> int:
     return found if isinstance(found, int) else 0
 
 
-def reduce_graph(graph_id: str, assistant_id: str, *, plain: object, xray: object, schemas: object) -> Topology:
-    """The drawings of a graph and its schemas -> topology."""
+def reduce_graph(
+    graph_id: str, assistant_id: str, *, plain: object, xray: object, schemas: object, subgraphs: object = None
+) -> Topology:
+    """The drawings of a graph, its schemas and those of its subgraphs (None: not told) -> topology."""
     schema = maybe_mapped(mapped(schemas, "schemas").get("state_schema"), "state schema")
     properties = maybe_mapped(schema.get("properties"), "properties") if schema is not None else None
     return reduce_topology(
@@ -151,7 +153,22 @@ def reduce_graph(graph_id: str, assistant_id: str, *, plain: object, xray: objec
         fields=[str(name) for name in properties] if isinstance(properties, Mapping) else [],
         types=_types(schema, properties),
         required=_required(mapped(schemas, "schemas").get("input_schema")),
+        inner_types=_inner_types(subgraphs),
     )
+
+
+def _inner_types(raw: object) -> dict[str, dict[str, FieldType]] | None:
+    """What the fields of each subgraph take, by its path: the server names it ``outer|inner``. None where it does not tell of
+    every one."""
+    if not isinstance(raw, Mapping):
+        return None
+    found = {}
+    for place, schemas in raw.items():
+        schema = schemas.get("state_schema") if isinstance(schemas, Mapping) else None
+        if not isinstance(schema, Mapping):
+            return None
+        found["/".join(node_name(part) for part in str(place).split("|"))] = _types(schema, schema.get("properties"))
+    return found
 
 
 def _required(schema: object) -> list[str]:
