@@ -44,7 +44,7 @@ def distrust(connection: Connection) -> None:
 
 _DISTRUSTED = {
     "drain": {"holds_since": "NULL", "sweeps": "0", "removed": "'{}'"},
-    "deployment": {"watermark": "NULL", "sweep_mark": "NULL", "verification": "NULL", "rules": "NULL"},
+    "deployment": {"watermark": "NULL", "sweep_mark": "NULL", "verification": "NULL"},
 }
 
 

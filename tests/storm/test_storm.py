@@ -5,12 +5,23 @@ The long one is `scripts/fault-storm`; its figures are kept in `benchmarks/READM
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.storm.mutants import MUTANTS, WHERE_IT_SHOWS
 from tests.storm.storm import Plan, ride
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+"""A request that is cancelled at an unlucky moment leaves its socket to the garbage collector."""
+
+
+@pytest.fixture(autouse=True)
+def _sockets_are_collected_here() -> Iterator[None]:
+    yield
+    gc.collect()
 
 
 def _plan(home: Path, migrated: Path, **more: object) -> Plan:

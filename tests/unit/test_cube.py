@@ -25,6 +25,7 @@ from app.inventory.writes import Dictionaries
 from app.places import MIGRATIONS
 from tests.unit.builders import HOUR, MINUTE, NODE, NOW, facts, leaf, parked, parked_row, row, run, uuid_of
 from tests.unit.test_inventory import ZOO, Inventory, inventory  # noqa: F401 - a fixture
+from tests.unit.test_register import old_deployment
 
 DAY = 24 * HOUR
 MOMENTS = (NOW, NOW + 59 * MINUTE, NOW + 3 * HOUR, NOW + 8 * DAY, NOW - 2 * HOUR, NOW + 200 * DAY, NOW - 40 * DAY)
@@ -237,7 +238,7 @@ async def test_threads_from_before_are_counted_by_the_migration(old_address: str
     database = Database(old_address)
     old = [column for column in tables.thread.columns if column.computed is None]
     async with database.write() as connection:
-        mine = await writes.ensure_deployment(connection, "prod", NOW)
+        mine = await old_deployment(connection)
         dictionaries = Dictionaries(mine)
         for found in (facts(), parked(parked_row(thread_id=uuid_of(2)), leaf(NODE))):
             values = await writes._thread_values(connection, dictionaries, found, 1)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 
 from app.errors import BadRequest, Conflict
-from app.settings import DrainSettings, Limit, Source
+from app.settings import DrainSettings, Limit
 from app.web import words
 from app.web.forms import MAX_BODY, drain_of, form_of, read_form
 from tests.unit.test_criteria import drains
@@ -321,4 +321,3 @@ def test_a_thread_that_is_opened_is_in_the_audit_once(web: TestClient) -> None:
 
 def test_the_words_name_what_the_settings_take() -> None:
     assert set(words.LIMITS) == set(Limit.__args__)  # type: ignore[attr-defined]
-    assert set(words.REQUIRED_SOURCES) == set(Source.__args__)  # type: ignore[attr-defined]
