@@ -313,13 +313,14 @@ def _inside(before: Deployed, after: Candidate) -> Iterator[Change]:
 
 def _inner_fields(path: str, before: Deployed, now: Mapping[str, CandidateField]) -> Iterator[Change]:
     """The fields of one subgraph. The server tells what they take, and not which of its nodes check them."""
-    if before.pushed is None and before.inner_types is None:
-        yield Change(ChangeKind.INNER_FIELDS_UNSEEN, before.graph, path, within=path, is_suspected=True)
     was = _inner_before(path, before, now)
     if was is None:
+        is_new = not any(at_or_below(node, path) and node != path for node in before.nodes)
+        if before.pushed is None and (before.inner_types is None or not is_new):
+            yield Change(ChangeKind.INNER_FIELDS_UNSEEN, before.graph, path, within=path, is_suspected=True)
         return
     for name in sorted({*was, *now}):
-        if _may_matter(was.get(name), now.get(name)):
+        if not was or _may_matter(was.get(name), now.get(name)):  # one that declares none stores any, under no name
             yield Change(ChangeKind.INNER_FIELD_CHANGED, before.graph, f"{path}.{name}", within=path)
     if before.pushed is None and any(one.checked_by | one.required_by for one in now.values()):
         yield Change(ChangeKind.INNER_CHECKS_UNSEEN, before.graph, path, within=path, is_suspected=True)

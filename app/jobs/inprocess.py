@@ -3,7 +3,7 @@
 import asyncio
 
 from app.clock import monotonic, utc_now
-from app.errors import DrainboardError
+from app.jobs.failures import told
 from app.jobs.runtime import Runtime
 from app.jobs.turns import pause_after, sweep_is_due
 from app.logs import get_logger
@@ -29,39 +29,27 @@ async def keep_polling(runtime: Runtime, name: str) -> None:
 
 async def _poll(runtime: Runtime, deployment: DeploymentSettings) -> bool:
     """One poll, after one that runs already; whether it was complete."""
-    name = deployment.name
-    try:
+    name, found = deployment.name, None
+    with told(log, "poll", name):
         await runtime.polled(name)
         full = await sweep_is_due(runtime.store, deployment, utc_now())
-        return (await runtime.poll_to_end(name, full=full)).state == "complete"
-    except DrainboardError as error:
-        log.warning("poll.failed", deployment=name, code=error.code, message=error.message)
-    except Exception as error:  # noqa: BLE001 - a fault of ours in one poll must not end all that would follow
-        log.error("poll.crashed", deployment=name, kind=type(error).__name__)
-    return False
+        found = await runtime.poll_to_end(name, full=full)
+    return found is not None and found.state == "complete"
 
 
 async def _verify_until(runtime: Runtime, name: str, until: float) -> None:
     """Read idle heads while no poll is due and some are left; a failure waits for the next poll."""
-    try:
+    with told(log, "verify", name):
         while monotonic() < until and not runtime.is_polled(name):
             if not await runtime.verify_to_end(name):
                 return
-    except DrainboardError as error:
-        log.warning("verify.failed", deployment=name, code=error.code, message=error.message)
-    except Exception as error:  # noqa: BLE001 - the next poll comes all the same
-        log.error("verify.crashed", deployment=name, kind=type(error).__name__)
 
 
 async def _keep_reading_beside(runtime: Runtime, deployment: DeploymentSettings) -> None:
     """The other sources of a deployment whose threads are reported, on its interval until cancelled."""
     while True:
-        try:
+        with told(log, "beside", deployment.name):
             await runtime.read_beside(deployment.name)
-        except DrainboardError as error:
-            log.warning("beside.failed", deployment=deployment.name, code=error.code, message=error.message)
-        except Exception as error:  # noqa: BLE001 - as above
-            log.error("beside.crashed", deployment=deployment.name, kind=type(error).__name__)
         await asyncio.sleep(deployment.poll_interval.total_seconds())
 
 
@@ -70,10 +58,6 @@ async def keep_forgetting(runtime: Runtime) -> None:
     await asyncio.sleep(FORGET_AFTER)
     while True:
         for deployment in runtime.settings.deployments:
-            try:
+            with told(log, "forget", deployment.name):
                 await runtime.forget(deployment.name)
-            except DrainboardError as error:
-                log.warning("forget.failed", deployment=deployment.name, code=error.code, message=error.message)
-            except Exception as error:  # noqa: BLE001 - as above
-                log.error("forget.crashed", deployment=deployment.name, kind=type(error).__name__)
         await asyncio.sleep(FORGET_EVERY)

@@ -18,9 +18,10 @@ from procrastinate.jobs import Job
 from procrastinate.worker import Worker as Hand
 
 from app.clock import utc_now
-from app.errors import DrainboardError, StoreError
+from app.errors import StoreError
 from app.inventory.workers import begin_worker, forget_workers, keep_worker
 from app.jobs import queue as queued
+from app.jobs.failures import told
 from app.jobs.queue import Queue
 from app.jobs.runtime import Runtime
 from app.jobs.turns import pause_after, poll_is_due, sweep_is_due
@@ -124,14 +125,12 @@ class Jobs:
 @contextlib.contextmanager
 def _told(what: str, deployment: str) -> Iterator[None]:
     """A failure in the log, and as ``NotComplete``: the queue's own words are not heard."""
-    try:
+    is_done = False
+    with told(log, what, deployment):
         yield
-    except DrainboardError as error:
-        log.warning(f"{what}.failed", deployment=deployment, code=error.code, message=error.message)
-        raise NotComplete from None
-    except Exception as error:  # noqa: BLE001 - a fault of ours in one job must not end the worker
-        log.error(f"{what}.crashed", deployment=deployment, kind=type(error).__name__)
-        raise NotComplete from None
+        is_done = True
+    if not is_done:
+        raise NotComplete
 
 
 class _Again(BaseRetryStrategy):

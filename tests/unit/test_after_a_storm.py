@@ -102,8 +102,10 @@ def test_a_graph_of_which_a_part_cannot_be_read_is_not_another_graph() -> None:
     ("body", "is_gone"),
     [
         ({"json": {"detail": "Thread with ID x not found"}}, True),
-        ({"json": {"error": "not_found", "message": "no such conversation"}}, True),
+        ({"json": {"error": "not_found", "message": "thread_not_found"}}, True),
         ({"json": {"detail": "Not Found"}}, False),
+        ({"json": {"message": "no Route matched with those values"}}, False),
+        ({"json": {"message": "Cannot GET /threads/thread-1", "error": "Not Found", "statusCode": 404}}, False),
         ({"text": "default backend - 404"}, False),
         ({"html": "<html>404</html>"}, False),
     ],

@@ -142,9 +142,10 @@ def test_fields_of_a_subgraph_matter_where_they_may_be_missed_or_refused(now: An
     ({"desk": {"x": TEXT}}, {"x": CandidateField(TEXT)}, []),
     ({"desk": {"x": TEXT}}, {}, [("inner_field_changed", "desk.x")]),
     ({"desk": {"x": field_type({"type": "integer"})}}, {"x": CandidateField(TEXT)}, [("inner_field_changed", "desk.x")]),
-    ({"desk": {}}, {"x": CandidateField(TEXT)}, []),
+    ({"desk": {}}, {"x": CandidateField(TEXT)}, [("inner_field_changed", "desk.x")]),
+    ({"desk": {}}, {}, []),
     ({"desk": {"x": TEXT}}, {"x": CandidateField(TEXT, checked_by=frozenset({"sub"}))}, [("inner_checks_unseen", "desk")]),
-    ({}, {"x": CandidateField(TEXT)}, []),
+    ({}, {"x": CandidateField(TEXT)}, [("inner_fields_unseen", "desk")]),
     (None, {"x": CandidateField(TEXT)}, [("inner_fields_unseen", "desk")]),
 ])  # fmt: skip
 def test_without_a_topology_the_server_tells_what_fields_of_a_subgraph_take(told: Any, now: Any, expected: Any) -> None:

@@ -64,7 +64,7 @@ HISTORY_PAGE = 10
 NEWEST_RUNS = 10
 STOPPED = "stopped"  # the code of the failure after ``stop``
 _GRAPH_NOT_FOUND = re.compile(r"^(Graph .{1,300} not found|.{0,200}: Graph not found: )", re.DOTALL)
-_NO_ROUTE = "Not Found"  # what a server that does not know the way says of any address
+_NAMES_A_THREAD = re.compile(r"(?<![/\w])thread(?!s)", re.IGNORECASE)  # not as a part of an address, as gateways do
 _THREAD_NOT_FOUND = re.compile(r"^Thread\b", re.DOTALL)
 # Pending first: a run that starts between the two questions is then in both answers, not in neither.
 _ACTIVE: tuple[Literal["running", "pending"], ...] = ("pending", "running")
@@ -537,7 +537,7 @@ class AgentServer:
             status,
             graph_not_found=_GRAPH_NOT_FOUND.match(detail) is not None,
             no_such_route=status == httpx.codes.NOT_FOUND and _THREAD_NOT_FOUND.match(detail) is None,
-            no_such_thread=status == httpx.codes.NOT_FOUND and _is_json(response) and detail != _NO_ROUTE,
+            no_such_thread=status == httpx.codes.NOT_FOUND and _NAMES_A_THREAD.search(detail) is not None,
         )
 
     def _source_error(self, refused: "_Refused") -> SourceError:
@@ -608,22 +608,13 @@ def _retry_after(response: httpx.Response) -> float | None:
 
 
 def _detail(response: httpx.Response) -> str:
-    """What a refusal says, to tell two kinds of 404 apart. It is looked at here and dropped."""
+    """What a refusal says, to tell kinds of 404 apart: a gateway that lost its way says so, too. It is looked at here and dropped."""
     try:
         body = orjson.loads(response.content)
     except (orjson.JSONDecodeError, httpx.ResponseNotRead):
         return ""
     detail = body.get("detail", body.get("message")) if isinstance(body, dict) else None
     return detail if isinstance(detail, str) else ""
-
-
-def _is_json(response: httpx.Response) -> bool:
-    """Whether it was the server that answered: a gateway that lost its way has a page of its own for that."""
-    try:
-        orjson.loads(response.content)
-    except (orjson.JSONDecodeError, httpx.ResponseNotRead):
-        return False
-    return True
 
 
 def _in_path(thread_id: str) -> str:
