@@ -1,19 +1,31 @@
 """One piece of work that fails must not end all that would follow."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
 
 import structlog
 
 from app.errors import DrainboardError
 
 
-@contextmanager
-def told(log: structlog.typing.FilteringBoundLogger, what: str, deployment: str) -> Iterator[None]:
-    """A failure goes into the log, a fault of ours by its kind alone, and no further."""
-    try:
-        yield
-    except DrainboardError as error:
-        log.warning(f"{what}.failed", deployment=deployment, code=error.code, message=error.message)
-    except Exception as error:  # noqa: BLE001 - whatever it was, the next piece of work comes all the same
-        log.error(f"{what}.crashed", deployment=deployment, kind=type(error).__name__)
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """``with Guarded(log, "poll", deployment)``: a failure goes into the log, a fault of ours by its kind alone, and no further."""
+
+    log: structlog.typing.FilteringBoundLogger
+    what: str
+    deployment: str
+
+    def __enter__(self) -> None:
+        """Nothing has to be done before."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        if isinstance(error, DrainboardError):
+            self.log.warning(f"{self.what}.failed", deployment=self.deployment, code=error.code, message=error.message)
+        else:
+            self.log.error(f"{self.what}.crashed", deployment=self.deployment, kind=type(error).__name__)
+        return True

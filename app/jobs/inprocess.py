@@ -3,7 +3,7 @@
 import asyncio
 
 from app.clock import monotonic, utc_now
-from app.jobs.failures import told
+from app.jobs.failures import Guarded
 from app.jobs.runtime import Runtime
 from app.jobs.turns import pause_after, sweep_is_due
 from app.logs import get_logger
@@ -29,17 +29,17 @@ async def keep_polling(runtime: Runtime, name: str) -> None:
 
 async def _poll(runtime: Runtime, deployment: DeploymentSettings) -> bool:
     """One poll, after one that runs already; whether it was complete."""
-    name, found = deployment.name, None
-    with told(log, "poll", name):
+    name = deployment.name
+    with Guarded(log, "poll", name):
         await runtime.polled(name)
         full = await sweep_is_due(runtime.store, deployment, utc_now())
-        found = await runtime.poll_to_end(name, full=full)
-    return found is not None and found.state == "complete"
+        return (await runtime.poll_to_end(name, full=full)).state == "complete"
+    return False
 
 
 async def _verify_until(runtime: Runtime, name: str, until: float) -> None:
     """Read idle heads while no poll is due and some are left; a failure waits for the next poll."""
-    with told(log, "verify", name):
+    with Guarded(log, "verify", name):
         while monotonic() < until and not runtime.is_polled(name):
             if not await runtime.verify_to_end(name):
                 return
@@ -48,7 +48,7 @@ async def _verify_until(runtime: Runtime, name: str, until: float) -> None:
 async def _keep_reading_beside(runtime: Runtime, deployment: DeploymentSettings) -> None:
     """The other sources of a deployment whose threads are reported, on its interval until cancelled."""
     while True:
-        with told(log, "beside", deployment.name):
+        with Guarded(log, "beside", deployment.name):
             await runtime.read_beside(deployment.name)
         await asyncio.sleep(deployment.poll_interval.total_seconds())
 
@@ -58,6 +58,6 @@ async def keep_forgetting(runtime: Runtime) -> None:
     await asyncio.sleep(FORGET_AFTER)
     while True:
         for deployment in runtime.settings.deployments:
-            with told(log, "forget", deployment.name):
+            with Guarded(log, "forget", deployment.name):
                 await runtime.forget(deployment.name)
         await asyncio.sleep(FORGET_EVERY)

@@ -21,7 +21,7 @@ from app.clock import utc_now
 from app.errors import StoreError
 from app.inventory.workers import begin_worker, forget_workers, keep_worker
 from app.jobs import queue as queued
-from app.jobs.failures import told
+from app.jobs.failures import Guarded
 from app.jobs.queue import Queue
 from app.jobs.runtime import Runtime
 from app.jobs.turns import pause_after, poll_is_due, sweep_is_due
@@ -126,7 +126,7 @@ class Jobs:
 def _told(what: str, deployment: str) -> Iterator[None]:
     """A failure in the log, and as ``NotComplete``: the queue's own words are not heard."""
     is_done = False
-    with told(log, what, deployment):
+    with Guarded(log, what, deployment):
         yield
         is_done = True
     if not is_done:
