@@ -162,7 +162,8 @@ async def test_langgraph_6686_a_listed_thread_that_is_deleted_already_is_gone(
 ) -> None:
     server.settled(2)
     expired = server.parked()
-    server.fail(f"GET /threads/{expired.id}(/state)?$", status(404))
+    unknown = httpx.Response(404, json={"detail": f"Thread with ID {expired.id} not found"})
+    server.fail(f"GET /threads/{expired.id}(/state)?$", lambda _: unknown)
     async with board() as it:
         await it.poll()
         assert (await it.conditions())["gone"] == 1
