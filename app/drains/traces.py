@@ -137,7 +137,10 @@ class TraceEvidence:
                     f"{names(self.nodes)} left a trace since the threads were last looked at. The next poll judges it."
                 )
             case "traces_incomplete:many":
-                return f"{names(self.nodes)} left more runs in the last {window} than are looked at."
+                return (
+                    f"{names(self.nodes)} left {self.entries.total:,} runs or more in the last {window}, and no older ones are looked "
+                    "at. Wait until there are fewer, or ask for a shorter `trace_window`."
+                )
             case "traces_incomplete" if reading.status is None:
                 return "The traces were not read yet. The next poll does it."
             case "traces_incomplete":

@@ -13,6 +13,7 @@ import app.jobs.traces
 from app.demo.langsmith import standin
 from app.demo.langsmith.runs import Runs
 from app.demo.langsmith.standin import make_standin, serve_standin
+from app.drains import beside
 from tests.faults.conftest import NAME, Open
 from tests.faults.fake_server import CANARY, Clock, FakeAgentServer, Thread, status
 
@@ -162,3 +163,44 @@ async def test_node_activity_is_told_by_day_and_names_what_nobody_has_entered(
     assert NODE not in report["quiet"]
     assert "candidates for removal" in page
     assert schema["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/NodeReport"}
+
+
+async def test_a_project_that_is_younger_than_the_threads_tells_too_little_until_the_window_is_past(
+    board: Open, server: FakeAgentServer, clock: Clock, runs: Runs, langsmith: dict[str, Any]
+) -> None:
+    """Tracing was switched on today; who entered yesterday left no trace."""
+    created = clock.now - timedelta(days=2)
+    [old] = server.settled(1, created_at=created)
+    _run(runs, clock, old, "finish")
+    async with board(langsmith=langsmith) as it:
+        await it.poll(full=True)
+        [short] = [reason for reason in (await it.gate())["reasons"] if reason["source"] == "traces"]
+        clock.tick(hours=73)
+        _run(runs, clock, old, "finish")
+        await it.poll(full=True)
+        later = await it.verdict()
+
+    assert short["code"] == "traces_window_short"
+    assert short["sentence"] == "The tracing project began 31 s ago; the drain asks for the last 3 d."
+    assert later == "drained"
+
+
+async def test_more_entries_than_are_looked_at_are_not_known_until_the_window_has_fewer(
+    board: Open, server: FakeAgentServer, clock: Clock, runs: Runs, langsmith: dict[str, Any], monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(beside, "MAX_ENTRIES", 2)
+    [old] = server.settled(1)
+    for node in (NODE, NODE, NODE, "finish"):
+        _run(runs, clock, old, node)
+    async with board(langsmith=langsmith) as it:
+        await it.poll(full=True)
+        found = {reason["code"]: reason["sentence"] for reason in (await it.gate())["reasons"]}
+        clock.tick(hours=73)
+        _run(runs, clock, old, "finish")
+        await it.poll(full=True)
+        later = await it.verdict()
+
+    assert "node_still_entered" in found
+    assert "`await_approval` left 2 runs or more in the last 3 d, and no older ones are" in found["traces_incomplete"]
+    assert "ask for a shorter `trace_window`" in found["traces_incomplete"]
+    assert later == "drained"

@@ -114,6 +114,6 @@ def all_drains(histories: Sequence[History]) -> list[tuple[History, Watched]]:
 
 
 def _policy(dice: random.Random) -> dict[str, Any]:
-    """Some drains ask for an attestation, some for a sweep that is a minute old at most."""
+    """Some drains ask for an attestation, some for a sweep that is a quarter of a minute old at most."""
     asks = {"attestations": [ATTESTATION]} if dice.random() < 0.2 else {}
-    return asks | ({"sweep_max_age": "60s"} if dice.random() < 0.15 else {})
+    return asks | ({"sweep_max_age": "15s"} if dice.random() < 0.2 else {})
