@@ -79,6 +79,7 @@ def _walk(patient: Patient) -> Iterator[Diagnosis | None]:
     yield _no_progress(patient)
     yield _all_fields_missing(patient)
     if patient.facts.condition is Condition.PARKED:
+        yield _unasked(patient)
         return
     yield _conflict(patient)
     yield _bad_version(patient)
@@ -142,6 +143,14 @@ def _all_fields_missing(patient: Patient) -> Diagnosis | None:
         "It has checkpoints, but none of the fields that its graph declares: the wrong thread or storage, not a rename."
     )
     return Diagnosis("all_fields_missing", sentence, steps)
+
+
+def _unasked(patient: Patient) -> Diagnosis | None:
+    """A thread that stopped without a question, as at a breakpoint: an answer would be an input of its own."""
+    if patient.facts.row.interrupts or any(found.interrupts for found in patient.pending):
+        return None
+    step = NextStep("Run it again without input: it asked nothing, and goes on from there.", None, False)
+    return Diagnosis("parked", f"It waits{patient.where}.", (step, patient.look_again))
 
 
 def _conflict(patient: Patient) -> Diagnosis | None:

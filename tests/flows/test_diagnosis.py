@@ -269,6 +269,8 @@ def test_why_a_leaf_waits(causes: dict[str, Evidence], cause: str, make: str) ->
     pending = causes[make].pending
     assert pending
     assert {each.cause for each in pending} == {cause}
+    asks = causes[make].diagnosis.next_steps[0].text.startswith("Answer it")
+    assert asks is (cause == "dynamic")  # an answer to a thread that asked nothing is an input of its own
 
 
 @pytest.fixture(scope="module")
