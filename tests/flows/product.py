@@ -80,8 +80,8 @@ class Product:
         return self.ask("gate", drain, "--json", *arguments)
 
     @contextlib.contextmanager
-    def serve(self, *arguments: str, **environment: str) -> Iterator[httpx.Client]:
-        """Run the server, and a client to it, once it answers and its first poll is over."""
+    def serve(self, *arguments: str, token: str = "", **environment: str) -> Iterator[httpx.Client]:
+        """Run the server, and a client to it with the token, once it answers and its first poll is over."""
         port = free_port()
         log = self.folder / "serve.log"
         with log.open("ab") as output:
@@ -94,7 +94,10 @@ class Product:
                 stderr=subprocess.STDOUT,
             )
         try:
-            with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False) as client:
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            with httpx.Client(
+                base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=60, trust_env=False
+            ) as client:
                 wait_until(lambda: _answers(client, process, log))
                 wait_until(lambda: _has_polled(client))
                 yield client
