@@ -31,6 +31,7 @@ MARK_ICON = 14.0
 MARK_GAP = 12.0
 THOUSANDS_FROM = 10_000
 BOLDEST = 4
+LOOK = (160, 200)  # left of, and above, what a look at its own size begins with
 LARGE_FROM = 40
 BACK = 5.0  # how far the two lines of a pair of nodes that lead to each other keep apart
 
@@ -136,6 +137,12 @@ class GraphPicture:
     def is_large(self) -> bool:
         """Too large to be read at its own size: then it is shown as a whole, and what holds threads is named below."""
         return self.node_count > LARGE_FROM
+
+    @property
+    def begins_at(self) -> tuple[float, float]:
+        """Where a look at its own size begins: some way above the node that holds most, or where work enters."""
+        first = next(iter((*self.holding, *(each for each in self.nodes if each.kind == "end"), *self.nodes)))
+        return max(0, first.box.x - LOOK[0]), max(0, first.box.y - LOOK[1])
 
     @property
     def node_count(self) -> int:

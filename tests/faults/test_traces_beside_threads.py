@@ -186,7 +186,7 @@ async def test_a_project_that_is_younger_than_the_threads_tells_too_little_until
 
 
 async def test_more_entries_than_are_looked_at_are_not_known_until_the_window_has_fewer(
-    board: Open, server: FakeAgentServer, clock: Clock, runs: Runs, langsmith: dict[str, Any], monkeypatch: Any
+    *, board: Open, server: FakeAgentServer, clock: Clock, runs: Runs, langsmith: dict[str, Any], monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(beside, "MAX_ENTRIES", 2)
     [old] = server.settled(1)

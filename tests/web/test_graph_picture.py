@@ -270,6 +270,16 @@ def test_a_large_graph_is_shown_whole_and_names_what_holds_threads() -> None:
     assert f"No thread waits at {100 - len(holding)} nodes" in html
 
 
+def test_a_look_at_its_own_size_begins_at_the_node_that_holds_most() -> None:
+    full = "step_70"
+    picture = drawn(CHAIN, counts=NodeTotals({"step_3": 1, full: 5}, {}))
+    box = next(each.box for each in picture.nodes if each.name == full)
+    x, y = picture.begins_at
+    assert 0 <= box.x - x <= 160
+    assert 0 <= box.y - y <= 200
+    assert drawn(AGENT).begins_at[0] == 0  # where work enters
+
+
 def test_a_small_graph_stays_at_its_own_size() -> None:
     assert not drawn(AGENT).is_large
     assert drawn(CHAIN).is_large
