@@ -1,4 +1,4 @@
-"""The web application put together, and the command line's way in."""
+"""The web application put together."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -29,7 +29,6 @@ from app.auth.callers import Callers
 from app.auth.sessions import session_options
 from app.auth.tokens import Tokens
 from app.cli.connection import MARK
-from app.cli.main import run_with
 from app.clock import utc_now
 from app.drains.erasing import Erasure
 from app.drains.jsonable import to_jsonable
@@ -279,8 +278,3 @@ def _error(request: Request, status: int, code: str, message: str | None) -> Res
     if _is_api(request):
         return JSONResponse(dict(api.error_body(code, message or "")), status, headers=dict(SECURITY_HEADERS))
     return error_page(request, status=status, code=code, message=message)
-
-
-def run() -> None:
-    """The ``drainboard`` command."""
-    run_with(create_app)

@@ -36,42 +36,15 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from app.durations import duration_text, parse_duration
 from app.errors import SettingsError
 from app.rights import Role
 
-LONGEST = timedelta(days=36500)
 LONGEST_ANSWER = timedelta(seconds=30)  # of a webhook's receiver
 MAX_TARGETS = 200  # of one kind; each is a condition in the question for a drain's threads
 DEFAULT_FILE = "drainboard.toml"
 WANTS_POSTGRESQL = "needs PostgreSQL: set database_url to postgresql+psycopg://…, which all processes share"
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([smhdw])\s*$")
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
-
-
-def parse_duration(raw: object) -> timedelta:
-    """``90d``, ``1h``, ``30s`` -> timedelta. Raises ``ValueError`` with a sentence."""
-    if isinstance(raw, timedelta):
-        found = raw
-    elif isinstance(raw, str) and (match := _DURATION.match(raw)):
-        seconds = float(match.group(1)) * _UNITS[match.group(2)]
-        if seconds > LONGEST.total_seconds():
-            raise ValueError("a duration may be 36500d at most")
-        found = timedelta(seconds=seconds)
-    else:
-        raise ValueError("write a duration as a number and a unit, like 30s, 15m, 1h or 90d")
-    if found > LONGEST:
-        raise ValueError("a duration may be 36500d at most")
-    return found
-
-
-def duration_text(found: timedelta) -> str:
-    """The reverse: ``90d``, ``1h``, ``30s``; in the largest unit that says it in whole numbers."""
-    seconds = found.total_seconds()
-    unit = next(
-        (unit for unit, size in reversed(_UNITS.items()) if unit != "w" and seconds and not seconds % size), "s"
-    )
-    return f"{seconds / _UNITS[unit]:.6f}".rstrip("0").rstrip(".") + unit
 
 
 def _interval(found: timedelta) -> timedelta:

@@ -222,7 +222,7 @@ def dashboard(folder: Path, url: str) -> Iterator[tuple[Process, httpx.Client]]:
     with contextlib.closing(socket()) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = (sys.executable, "-c", "from app.main import run; run()", "serve", "--port", str(port))
+    command = (sys.executable, "-c", "from app.command import run; run()", "serve", "--port", str(port))
     config = str(folder / "drainboard.toml")
     process = Process(*command, cwd=folder, DRAINBOARD_CONFIG=config, PYTHONPATH=str(ROOT))
     try:

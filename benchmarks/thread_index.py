@@ -212,7 +212,7 @@ def _push(what: str, count: int, **environment: str) -> None:
     with closing(socket()) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-c", "from app.main import run; run()", "serve", "--port", str(port)]
+    command = [sys.executable, "-c", "from app.command import run; run()", "serve", "--port", str(port)]
     process = subprocess.Popen(command, env=os.environ | environment, stderr=subprocess.DEVNULL)
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=120) as client:
@@ -269,7 +269,7 @@ def one_way(way: str, count: int, store: str, *, again: bool) -> None:
         command: tuple[str, ...] = ("-m", "benchmarks.thread_index", "--query", str(folder))
         if way in ("csv", "jsonl"):
             file = _file(folder, count, way)
-            command = ("-c", "from app.main import run; run()", "index", "import", "prod", str(file), "--json")
+            command = ("-c", "from app.command import run; run()", "index", "import", "prod", str(file), "--json")
         elif way == "postgresql":
             environment["APPLICATION"] = _postgresql(server, count)
         elif way == "sqlite":

@@ -18,6 +18,7 @@ from app.drains.evidence_markdown import to_markdown
 from app.drains.jsonable import to_jsonable
 from app.drains.outside import Outside
 from app.drains.register import By, Register
+from app.durations import parse_duration
 from app.errors import BadRequest
 from app.inventory.finding import Found
 from app.inventory.reads import FACETS, Filters
@@ -33,7 +34,6 @@ from app.inventory.views import (
     ThreadPage,
 )
 from app.jobs.dashboard import Dashboard
-from app.settings import parse_duration
 from app.version import COMMAND_LINE, FOUND
 
 DEFAULT_LIMIT = 50

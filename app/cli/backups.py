@@ -3,15 +3,15 @@
 import asyncio
 import shutil
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from app.cli import output
 from app.errors import SettingsError
-from app.inventory.backup import check_backup, copy_database, database_file, distrust, restore_database
-from app.inventory.db import Database
-from app.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from app.settings import Settings
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -20,6 +20,9 @@ def backup(
     file: Annotated[Path, typer.Argument(help="Where to; it must not be there yet.")], json: Json = False
 ) -> None:
     """Copy the SQLite database while Drainboard runs, and its key to FILE.key. For PostgreSQL use pg_dump."""
+    from app.inventory.backup import check_backup, copy_database, database_file
+    from app.settings import load_settings
+
     settings = load_settings()
     source, key = database_file(settings.resolved_database_url), _key_of(file)
     for place in (file, key):
@@ -40,6 +43,9 @@ def restore(
     json: Json = False,
 ) -> None:
     """Put a backup where the settings say that the database is. Stop Drainboard first; what is there is never overwritten."""
+    from app.inventory.backup import check_backup, database_file, restore_database
+    from app.settings import load_settings
+
     settings = load_settings()
     target, key = database_file(settings.resolved_database_url), _key_of(file)
     revision = check_backup(file)
@@ -58,6 +64,9 @@ def restore(
 
 def distrust_all(json: Json = False) -> None:
     """After a database was restored by other tools, like pg_restore: nothing that was proved counts before everything was swept."""
+    from app.inventory.backup import distrust
+    from app.inventory.db import Database
+    from app.settings import load_settings
 
     async def work() -> None:
         database = Database(load_settings().resolved_database_url)
@@ -84,7 +93,7 @@ def _require_free(place: Path, advice: str) -> None:
         raise SettingsError(f"{place} is there already. {advice}")
 
 
-def _require_same_key(settings: Settings, kept: Path) -> None:
+def _require_same_key(settings: "Settings", kept: Path) -> None:
     """Either the backup's key comes along, or it is the one that is in place."""
     there = settings.resolved_key_file
     if not kept.is_file() and not there.is_file():

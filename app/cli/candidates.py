@@ -8,7 +8,6 @@ import orjson
 import typer
 
 from app.candidate.running import CandidateError, Source, read_candidate
-from app.settings import load_settings
 
 
 def read(source: Source, file: Path | None = None, *, takes_file: bool = False) -> dict[str, Any]:
@@ -40,6 +39,8 @@ def _from_file(file: Path) -> dict[str, Any]:
 def _secrets() -> Iterator[str]:
     """The names of environment variables that the settings take a secret from. Settings that are wrong are an error: nobody
     would know what to keep back."""
+    from app.settings import load_settings
+
     yield from _names(load_settings().model_dump())
 
 

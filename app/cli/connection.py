@@ -1,17 +1,22 @@
 """Where a command asks: a server named by ``--server`` or ``DRAINBOARD_SERVER``, or the configured database directly."""
 
+from __future__ import annotations
+
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
 import httpx
-from fastapi import FastAPI
 
 from app.errors import DrainboardError, SourceError
-from app.settings import Settings, load_settings
 from app.version import COMMAND_LINE, VERSION
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from app.settings import Settings
 
 MARK = "x-drainboard"  # a header of every answer of the API: a command trusts nobody else's JSON
 AGENT = {"User-Agent": f"{COMMAND_LINE}/{VERSION}"}
@@ -123,9 +128,7 @@ def shown(address: str) -> str:
 
 
 @asynccontextmanager
-async def connect(
-    make_app: MakeApp, server: str | None, *, settings: Callable[[], Settings] = load_settings
-) -> AsyncIterator[Api]:
+async def connect(make_app: MakeApp, server: str | None) -> AsyncIterator[Api]:
     """An ``Api`` of a server, or of the configured database when there is none."""
     server = server or os.environ.get("DRAINBOARD_SERVER") or None
     if server is not None:
@@ -138,7 +141,9 @@ async def connect(
         async with client:
             yield Api(client)
         return
-    app = make_app(settings(), schedule=False, is_local=True)
+    from app.settings import load_settings
+
+    app = make_app(load_settings(), schedule=False, is_local=True)
     async with app.router.lifespan_context(app):
         transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
         client = httpx.AsyncClient(transport=transport, base_url="http://drainboard", headers=AGENT, timeout=None)  # noqa: S113

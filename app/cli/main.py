@@ -1,4 +1,7 @@
-"""The commands. Each asks, prints, and returns its exit code; usage errors and crashes exit 3, never 1 or 2."""
+"""The commands. Each asks, prints, and returns its exit code; usage errors and crashes exit 3, never 1 or 2.
+
+What asks a server is used a thousand times a day by scripts, so a command imports what only it needs when it is run.
+"""
 
 import asyncio
 import sys
@@ -11,16 +14,12 @@ from typer import exceptions as typer_errors
 
 from app import logs
 from app.candidate.running import Source
-from app.cli import backups, candidates, checking, output, preflights, waiting
+from app.cli import backups, candidates, output, preflights, waiting
 from app.cli.connection import Api, MakeApp, Refused, connect
 from app.cli.index import import_file
-from app.cli.serve import serve_forever
 from app.cli.tokens import tokens
-from app.cli.worker import work_until_stopped
+from app.durations import parse_duration
 from app.errors import DrainboardError, SettingsError
-from app.inventory.cube import Checked, check_counts
-from app.inventory.db import Database, head_revision
-from app.settings import load_drains, load_settings, parse_duration
 from app.version import FOUND, VERSION
 
 COULD_NOT_ASK = 3
@@ -45,7 +44,7 @@ db.command("distrust")(backups.distrust_all)
 
 
 class _Wiring:
-    """What ``app.main`` hands in, so that the command line need not know it."""
+    """What ``app.command`` hands in, so that the command line need not know the web application."""
 
     make_app: MakeApp
 
@@ -73,6 +72,8 @@ def serve(
     json: Json = False,
 ) -> None:
     """Run the dashboard, the API and the poller."""
+    from app.cli.serve import serve_forever
+
     raise typer.Exit(
         serve_forever(_Wiring.make_app, host=host, port=port, url=url, demo=demo, allow_open=allow_open, json=json)
     )
@@ -87,6 +88,8 @@ def worker(
     json: Json = False,
 ) -> None:
     """Poll for every `serve` on the same PostgreSQL; any number of workers share the deployments. See work in the settings."""
+    from app.cli.worker import work_until_stopped
+
     raise typer.Exit(work_until_stopped(name=name, concurrency=concurrency, json=json))
 
 
@@ -312,6 +315,8 @@ def drains_show(name: str, server: Server = None, json: Json = False) -> None:
 @drains.command("apply")
 def drains_apply(file: Path, server: Server = None, json: Json = False) -> None:
     """Make or replace the drains of a TOML file with [[drains]]: all of them, or none. Others stay as they are."""
+    from app.settings import load_drains
+
     wanted = load_drains(file).model_dump(mode="json", exclude_unset=True)
 
     async def work(api: Api) -> int:
@@ -507,6 +512,8 @@ def index_show(deployment: str, server: Server = None, json: Json = False) -> No
 @db.command("upgrade")
 def db_upgrade(json: Json = False) -> None:
     """Bring the database's schema to this version."""
+    from app.inventory.db import Database, head_revision
+    from app.settings import load_settings
 
     async def work() -> int:
         database = Database(load_settings().resolved_database_url)
@@ -531,6 +538,10 @@ def db_check(
     ] = False,
 ) -> None:
     """Whether the schema is this version's (exits 2 when not) and the counts are those of the threads (exits 3 when not)."""
+    from app.cli import checking
+    from app.inventory.cube import Checked, check_counts
+    from app.inventory.db import Database, head_revision
+    from app.settings import load_settings
 
     async def work() -> int:
         database = Database(load_settings().resolved_database_url)

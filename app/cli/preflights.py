@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from app.cli import output
-from app.drains.preflight_markdown import to_markdown
 from app.errors import SettingsError
 
 _MARKS = {"safe": "[green]✓ safe[/]", "blocked": "[red]✕ would break[/]", "unknown": "[yellow]? unknown[/]"}
@@ -15,7 +14,7 @@ _COLOURS = {"safe": "green", "unknown": "yellow", "may_strand": "yellow"}
 def print_answer(found: Mapping[str, Any], *, as_markdown: bool, as_json: bool) -> None:
     """A preflight as Markdown, as JSON, or as a table for people."""
     if as_markdown:
-        output.text(to_markdown(found))
+        output.text(_markdown(found))
     elif as_json:
         output.as_json(found)
     else:
@@ -25,9 +24,15 @@ def print_answer(found: Mapping[str, Any], *, as_markdown: bool, as_json: bool) 
 def write_markdown(found: Mapping[str, Any], file: Path) -> None:
     """The summary for a pull request's comment. Raises ``SettingsError``."""
     try:
-        file.write_text(to_markdown(found), encoding="utf-8")
+        file.write_text(_markdown(found), encoding="utf-8")
     except OSError as error:
         raise SettingsError(f"{file} cannot be written ({error.strerror}).") from None
+
+
+def _markdown(found: Mapping[str, Any]) -> str:
+    from app.drains.preflight_markdown import to_markdown
+
+    return to_markdown(found)
 
 
 def _print_table(found: Mapping[str, Any]) -> None:

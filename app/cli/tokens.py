@@ -3,18 +3,18 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from app.auth.tokens import Tokens
 from app.cli import output
 from app.clock import utc_now
-from app.drains.jsonable import to_jsonable
-from app.drains.register import By
-from app.inventory.views import Token
-from app.jobs.runtime import open_runtime
-from app.settings import load_settings, parse_duration
+from app.durations import parse_duration
+
+if TYPE_CHECKING:
+    from app.auth.tokens import Tokens
+    from app.drains.register import By
+    from app.inventory.views import Token
 
 NEVER = "never"
 
@@ -33,13 +33,11 @@ def create(
     """Make a token and print it. Nobody can see it again."""
     ends = _expiry(expires)
 
-    async def work(found: Tokens) -> None:
+    async def work(found: "Tokens") -> None:
         named = None if deployments is None else _split(deployments)
-        secret, made = await found.create(
-            name, _split(rights), deployments=named, expires_in=ends, by=By("command line", utc_now())
-        )
+        secret, made = await found.create(name, _split(rights), deployments=named, expires_in=ends, by=_by())
         if json:
-            output.as_json({"token": secret, **to_jsonable(made)})
+            output.as_json({"token": secret, **_jsonable(made)})
             return
         output.err.print(output.plain(f"{made.name} may {', '.join(made.rights)} over {_over(made)}. Copy it now:"))
         output.out.print(output.plain(secret), soft_wrap=True)
@@ -51,10 +49,10 @@ def create(
 def list_all(json: Json = False) -> None:
     """Every token that was ever made, without its secret."""
 
-    async def work(found: Tokens) -> None:
+    async def work(found: "Tokens") -> None:
         items = await found.all()
         if json:
-            output.as_json({"items": to_jsonable(items)})
+            output.as_json({"items": [_jsonable(one) for one in items]})
         elif not items:
             output.out.print("There is no token yet. `drainboard tokens create` makes one.")
         else:
@@ -67,8 +65,8 @@ def list_all(json: Json = False) -> None:
 def revoke(name: str, json: Json = False) -> None:
     """End a token at once."""
 
-    async def work(found: Tokens) -> None:
-        await found.revoke(name, By("command line", utc_now()))
+    async def work(found: "Tokens") -> None:
+        await found.revoke(name, _by())
         if json:
             output.as_json({"revoked": name})
         else:
@@ -77,7 +75,24 @@ def revoke(name: str, json: Json = False) -> None:
     _run(work)
 
 
-def _run(work: Callable[[Tokens], Awaitable[None]]) -> NoReturn:
+def _by() -> "By":
+    from app.drains.register import By
+
+    return By("command line", utc_now())
+
+
+def _jsonable(token: "Token") -> dict[str, Any]:
+    from app.drains.jsonable import to_jsonable
+
+    found: dict[str, Any] = to_jsonable(token)
+    return found
+
+
+def _run(work: Callable[["Tokens"], Awaitable[None]]) -> NoReturn:
+    from app.auth.tokens import Tokens
+    from app.jobs.runtime import open_runtime
+    from app.settings import load_settings
+
     async def ask() -> None:
         settings = load_settings()
         async with open_runtime(settings, schedule=False) as runtime:
@@ -100,11 +115,11 @@ def _expiry(raw: str) -> timedelta | None:
         raise typer.BadParameter(f"--expires: {error}, or never.") from None
 
 
-def _over(token: Token) -> str:
+def _over(token: "Token") -> str:
     return "all deployments" if token.deployments is None else ", ".join(token.deployments)
 
 
-def _row(token: Token) -> tuple[str, ...]:
+def _row(token: "Token") -> tuple[str, ...]:
     ends = token.revoked_at or token.expires_at
     said = NEVER if ends is None else f"{'revoked ' if token.revoked_at else ''}{ends:%Y-%m-%d %H:%M}"
     used = NEVER if token.last_used_at is None else f"{token.last_used_at:%Y-%m-%d %H:%M}"

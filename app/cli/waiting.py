@@ -14,8 +14,7 @@ from typing import Any
 from app.cli import output
 from app.cli.connection import Api, Refused
 from app.clock import monotonic
-from app.drains.sentences import span
-from app.settings import duration_text
+from app.durations import duration_text, span
 
 LONGEST_PAUSE = 10.0
 SAY_EVERY = 60.0

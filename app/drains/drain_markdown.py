@@ -6,7 +6,7 @@ from datetime import datetime
 from app.drains.answers import Answer, MustAct
 from app.drains.jsonable import to_jsonable
 from app.drains.next_steps import next_step_of
-from app.drains.sentences import span
+from app.durations import span
 from app.inventory.views import Said
 
 _MARKS = {"pass": "✓", "fail": "✕", "unknown": "?", "not_needed": "-"}

@@ -10,6 +10,7 @@ from typing import Any
 
 from app.drains.answers import Answer, Soak, Verdict
 from app.drains.dispositions import Disposition
+from app.durations import span
 from app.inventory.views import SourceStatus
 
 _BLOCKED = {
@@ -70,19 +71,6 @@ def names(labels: Collection[str]) -> str:
     if len(shown) <= 1:
         return "".join(shown) or "the target"
     return f"{', '.join(shown[:-1])} and {shown[-1]}"
-
-
-def span(length: timedelta) -> str:
-    """``14 s``, ``22 min``, ``1 h 20 min``, ``2 d 4 h``."""
-    seconds = max(0, int(length.total_seconds()))
-    if seconds < 60:
-        return f"{seconds} s"
-    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
-    if hours == 0:
-        return f"{minutes} min"
-    if days == 0:
-        return f"{hours} h {minutes % 60} min" if minutes % 60 else f"{hours} h"
-    return f"{days} d {hours % 24} h" if hours % 24 else f"{days} d"
 
 
 def since(moment: datetime, now: datetime) -> str:

@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 
 from app.clock import is_too_old
 from app.drains.answers import Check, Reason, Verdict
-from app.drains.sentences import names, span
+from app.drains.sentences import names
+from app.durations import span
 from app.facts.topology import at_or_below
 from app.facts.traces import run_name
 from app.facts.types import Departure

@@ -12,9 +12,10 @@ from app.clock import is_too_old
 from app.drains.answers import Answer, Check, MustAct, OldestBlocker, Population, Reason, Soak, TargetAnswer, Verdict
 from app.drains.dispositions import Disposition
 from app.drains.index import IndexEvidence
-from app.drains.sentences import blocked_sentence, headline, names, next_step, span, threads, unknown_sentence
+from app.drains.sentences import blocked_sentence, headline, names, next_step, threads, unknown_sentence
 from app.drains.spec import DrainSpec, Target
 from app.drains.traces import TraceEvidence
+from app.durations import span
 from app.inventory.views import PollSummary, Said, SourceStatus
 
 

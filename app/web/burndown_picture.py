@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from app.drains.burndown import BurnDown, BurnPoint, FlowCount, Gap
-from app.drains.sentences import span, threads
+from app.drains.sentences import threads
+from app.durations import span
 
 WIDTH, HEIGHT = 720, 206
 LEFT, RIGHT, TOP = 44, 8, 12

@@ -8,8 +8,9 @@ from urllib.parse import parse_qs
 
 from pydantic import ValidationError
 
+from app.durations import duration_text
 from app.errors import BadRequest
-from app.settings import DrainSettings, duration_text
+from app.settings import DrainSettings
 
 MAX_BODY = 256 * 1024
 MAX_FIELDS = 2000

@@ -9,10 +9,10 @@ from app.auth.callers import by_of
 from app.auth.same_origin import require_same_origin
 from app.auth.tokens import Tokens
 from app.clock import utc_now
+from app.durations import parse_duration
 from app.errors import BadRequest, Conflict
 from app.jobs.webhooks import Webhooks
 from app.rights import Right
-from app.settings import parse_duration
 from app.web.contexts import SettingsPage
 from app.web.forms import GENERAL, Form, read_form
 from app.web.render import Pages

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from app.drains.sentences import span
 from app.drains.trends import Trend
+from app.durations import span
 
 WIDTH, HEIGHT, EDGE = 96, 24, 2
 

@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from app import settings
-from app.settings import duration_text
+from app.durations import duration_text
 from tests.docs.tables import below, code, table
 
 INTRODUCTION = """\

@@ -1,8 +1,12 @@
-"""Threads that move, park, end, come and go between any two requests of a poll: what is remembered is what is there."""
+"""Threads that move, park, end, come and go between any two requests of a poll: what is remembered is what is there.
+
+With more threads and polls it takes longer and meets more: MOVING_THREADS=300 MOVING_POLLS=6 .venv/bin/python -m pytest FILE
+"""
 
 from __future__ import annotations
 
 import logging
+import os
 import random
 from collections.abc import Callable
 from datetime import timedelta
@@ -14,8 +18,8 @@ import pytest
 from tests.faults.conftest import NAME, Board, Open
 from tests.faults.fake_server import FakeAgentServer, Thread
 
-THREADS = 7
-POLLS = 2
+THREADS = int(os.environ.get("MOVING_THREADS", "7"))
+POLLS = int(os.environ.get("MOVING_POLLS", "2"))
 OFTEN = 0.2  # how often something happens after a request
 TICKS = (0, 0, 1, 300, 2_000)  # milliseconds from one change to the next: some changes fall on the same moment
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import structlog
 
-from app.main import run
+from app.command import run
 
 WIDE = {"COLUMNS": "400", "NO_COLOR": "1"}
 

@@ -20,7 +20,7 @@ from tests.counts import check_kept_now
 from tests.flows.in_process import Ran, command
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMAND = (sys.executable, "-W", "error::DeprecationWarning:app", "-c", "from app.main import run; run()")
+COMMAND = (sys.executable, "-W", "error::DeprecationWarning:app", "-c", "from app.command import run; run()")
 CLEAR = frozenset({"unaffected", "migrated", "passed", "neither_field"})
 DEPLOYMENT = "real"
 LONGEST = 90.0

@@ -256,7 +256,7 @@ def test_a_graph_without_a_thread_of_its_own_is_not_drained_by_that(harmless_pro
 SLOW_EVALUATION = """
 import asyncio
 from app.drains.service import Drains
-from app.main import run
+from app.command import run
 
 evaluate = Drains.after_poll
 

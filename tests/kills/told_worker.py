@@ -21,9 +21,9 @@ from pathlib import Path
 import httpx
 
 import app.jobs.queue
+from app.command import run
 from app.jobs import worker
 from app.jobs.polling import lock
-from app.main import run
 
 TURN: ContextVar[str] = ContextVar("turn", default="none")
 

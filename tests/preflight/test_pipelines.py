@@ -113,7 +113,7 @@ def pipeline(served: httpx.Client, tmp_path: Path) -> Pipeline:
     write_files(tmp_path / "work", files("await_approval"))
     command = tmp_path / "bin" / "drainboard"
     command.parent.mkdir()
-    code = f"#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -c 'from app.main import run; run()' \"$@\"\n"
+    code = f"#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -c 'from app.command import run; run()' \"$@\"\n"
     command.write_text(code)
     command.chmod(0o755)
     return Pipeline(served, tmp_path / "work", command.parent)

@@ -116,7 +116,7 @@ def test_it_reports_what_the_index_lists(folder: Path, client: httpx.Client) -> 
 def test_there_is_nothing_to_poll(client: httpx.Client) -> None:
     server = str(client.base_url)
     for arguments, sentence in ((["poll"], "nothing to poll"), (["poll", "orders"], "no server to ask")):
-        done = _run(ROOT, "-c", "from app.main import run; run()", *arguments, "--server", server)
+        done = _run(ROOT, "-c", "from app.command import run; run()", *arguments, "--server", server)
         assert done.returncode == 3
         assert sentence in " ".join(done.stderr.split())
 

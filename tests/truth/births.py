@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import httpx
 from langgraph_sdk.client import LangGraphClient
 
 from tests.agent.situations import Bench
@@ -49,8 +51,12 @@ class Maker:
         return Life(thread_id, self.history, graph, graph, shape, deeds=[shape])
 
     async def thread(self, **options: Any) -> str:
-        """A new thread of this history."""
-        return await self.bench.thread(metadata=self.metadata, **options)
+        """A new thread of this history. A connection may be one to a server that was killed: then it is asked for once more."""
+        options |= {"metadata": self.metadata, "thread_id": str(uuid.uuid4()), "if_exists": "do_nothing"}
+        try:
+            return await self.bench.thread(**options)
+        except httpx.ReadError:
+            return await self.bench.thread(**options)
 
     def state(self) -> dict[str, object]:
         """What a new `support` thread holds, of what the deployed graph declares."""

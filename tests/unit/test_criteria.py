@@ -15,10 +15,11 @@ from app.drains.criteria import settings_of, spec_of
 from app.drains.register import By, Register
 from app.drains.service import Drains
 from app.drains.spec import from_json, to_json
+from app.durations import duration_text, parse_duration
 from app.errors import Conflict
 from app.inventory.db import Database
 from app.inventory.store import Store
-from app.settings import DeploymentSettings, DrainSettings, Settings, duration_text, parse_duration
+from app.settings import DeploymentSettings, DrainSettings, Settings
 from tests.unit.builders import NOW
 
 PROD = DeploymentSettings(name="prod", url="http://agent.test", metadata_keys=("region",))

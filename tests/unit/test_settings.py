@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from app.durations import parse_duration
 from app.errors import SettingsError
-from app.settings import Settings, load_settings, parse_duration
+from app.settings import Settings, load_settings
 
 SECRET = "hunter2-must-not-be-said"
 FINE = """

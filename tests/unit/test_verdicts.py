@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from app.drains.answers import OldestBlocker, Reason, Verdict
 from app.drains.dispositions import Disposition
-from app.drains.sentences import blocked_sentence, names, span, unknown_sentence
+from app.drains.sentences import blocked_sentence, names, unknown_sentence
 from app.drains.spec import from_json, to_json
 from app.drains.verdicts import Evidence, SoakState, advance, decide
+from app.durations import span
 from app.inventory.views import SourceStatus
 from tests.unit.builders import (
     HOUR,
