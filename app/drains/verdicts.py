@@ -461,7 +461,8 @@ def _deployed_sentence(evidence: Evidence) -> str:
 
 
 def _soak_sentence(evidence: Evidence) -> str:
-    sweeps = evidence.soak.sweeps
+    """Counts the sweeps that were asked for, as the headline does, and not those that came after."""
+    sweeps = min(evidence.soak.sweeps, evidence.spec.policy.soak_sweeps)
     return f"Held for {span(_held(evidence))} over {sweeps} complete sweep{'' if sweeps == 1 else 's'}."
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from app.drains.answers import OldestBlocker, Reason, Verdict
 from app.drains.dispositions import Disposition
-from app.drains.sentences import blocked_sentence, names, unknown_sentence
+from app.drains.sentences import blocked_sentence, headline, names, unknown_sentence
 from app.drains.spec import from_json, to_json
 from app.drains.verdicts import Evidence, SoakState, advance, decide
 from app.durations import span
@@ -72,6 +72,14 @@ def test_evidence_without_a_gap_is_drained() -> None:
     assert {check.status for check in answer.checks} <= {"pass", "not_needed"}
     assert answer.retry_after_seconds is None
     assert answer.valid_until == NOW - MINUTE + timedelta(minutes=15)
+
+
+def test_headline_and_checklist_count_the_same_sweeps() -> None:
+    """More sweeps than were asked for have come since."""
+    answer = decide(evidence(soak=SoakState(NOW - 5 * HOUR, 9)), NOW)
+    [soak] = [check.sentence for check in answer.checks if check.name == "soak"]
+    assert soak.endswith(" over 2 complete sweeps.")
+    assert " over 2 complete sweeps." in headline(answer, NOW)
 
 
 # -- each proof that is missing -----------------------------------------------------------------------------------------
