@@ -107,5 +107,8 @@ async def _message(request: Request) -> FactsMessage:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         if first["type"] == "json_invalid":
             raise BadRequest("The body is not JSON.") from None
-        place = ".".join(str(part) for part in first["loc"][:1])
-        raise BadRequest(f"{place}: {first['msg']}. Use the reporter of this version.") from None
+        place = next((f"{part}: " for part in first["loc"][:1] if part in _PARTS), "")
+        raise BadRequest(f"{place}{first['msg']}. Use the reporter of this version.") from None
+
+
+_PARTS = {field.alias or name for name, field in FactsMessage.model_fields.items()}

@@ -91,8 +91,8 @@ def _went_on(leaf: Leaf, here: CheckpointFacts, child: CheckpointFacts, found: C
 def _child_on_the_way(history: Sequence[CheckpointFacts], here: CheckpointFacts) -> tuple[CheckpointFacts | None, bool]:
     """The ancestor of the head, or the head, whose parent is ``here``; and whether the way back was seen to its end."""
     by_id = {checkpoint.id: checkpoint for checkpoint in history}
-    at: CheckpointFacts | None = history[0]
-    while at is not None:
+    at = history[0]
+    for _ in history:  # a way that is longer goes round in a circle
         if at.parent_id == here.id:
             return at, True
         if at.parent_id is None:

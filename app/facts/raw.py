@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping
-from datetime import UTC, datetime
+from datetime import MAXYEAR, MINYEAR, UTC, datetime
 from typing import Any
 
 from app.facts.privacy import identifier
@@ -52,10 +52,16 @@ def maybe_time(raw: object) -> datetime | None:
     if not isinstance(raw, str):
         return None
     try:
-        found = datetime.fromisoformat(raw)
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
-    except (ValueError, OverflowError):
+        return in_utc(datetime.fromisoformat(raw))
+    except ValueError:
         return None
+
+
+def in_utc(found: datetime) -> datetime | None:
+    """The same time in UTC; None at either end of the calendar, where nothing can be added to it."""
+    if not MINYEAR + 1 < found.year < MAXYEAR - 1:
+        return None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
 def known_source(raw: object) -> str | None:
@@ -83,9 +89,11 @@ def checkpoint_of(state: Mapping[str, Any]) -> str | None:
 
 
 def parent_of(state: Mapping[str, Any]) -> str | None:
-    parent = state.get("parent_checkpoint")
-    found = parent.get("checkpoint_id") if isinstance(parent, Mapping) else None
-    return identifier(found or state.get("parent_checkpoint_id"))
+    """The parent of a checkpoint; None: it is the first of its line. What cannot be read is no sign of that."""
+    parent = maybe_mapped(state.get("parent_checkpoint"), "parent checkpoint")
+    found = (parent or {}).get("checkpoint_id")
+    found = state.get("parent_checkpoint_id") if found is None else found
+    return None if found is None else text_of(found, "parent checkpoint id")
 
 
 def scalar_of(value: object) -> str:

@@ -1,15 +1,16 @@
 """What a reporter sends, checked strictly: names, ids, kinds, counts and times, and no place for a value."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+import orjson
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from app.errors import BadRequest
 from app.facts.privacy import Names
-from app.facts.raw import MAX_METADATA
+from app.facts.raw import MAX_METADATA, in_utc
 from app.facts.topology import topology_hash
 from app.facts.types import (
     Agreement,
@@ -29,7 +30,6 @@ from app.facts.types import (
     VersionReading,
 )
 from app.jobs.pushed import Told
-from app.settings import representable
 
 _NUL = rb"\u0000"  # as JSON writes it; no database takes it
 _HASHED = re.compile(r"#[0-9a-f]{24}")
@@ -39,7 +39,16 @@ Namespace = Annotated[str, Field(max_length=1000)]
 ErrorClass = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]{0,79}$")]
 Count = Annotated[int, Field(ge=0, le=1_000_000)]
 Step = Annotated[int, Field(ge=-1, le=1_000_000_000)]
-Time = Annotated[AwareDatetime, AfterValidator(representable)]
+
+
+def _with_room(found: datetime) -> datetime:
+    """A time to which something can be added. Raises ``ValueError`` with a sentence."""
+    if in_utc(found) is None:
+        raise ValueError("write a time that is not at an end of the calendar")
+    return found
+
+
+Time = Annotated[AwareDatetime, AfterValidator(_with_room)]
 Nodes = Annotated[list[Node], Field(max_length=5000)]
 Names_ = Annotated[str, Field(min_length=1, max_length=255)]
 Ran = Literal["input", "loop", "update", "fork"]
@@ -66,11 +75,19 @@ class ShapeLine(Strict):
             raise ValueError("fields: a name that was never declared must be hashed")
         if not set(self.versions) <= set(version_keys):
             raise ValueError("versions: a key that the settings do not name")
+        if any(not _is_pair(label, names) for label in self.conflicts):
+            raise ValueError("conflicts: a name that was never declared")
         return Shape(
             fields={name: FieldFact(*found) for name, found in sorted(self.fields.items())},
             versions={key: VersionReading(*found) for key, found in sorted(self.versions.items())},
             conflicts=dict(sorted(self.conflicts.items())),
         )
+
+
+def _is_pair(label: str, names: Names) -> bool:
+    """Whether it is ``old->new`` of two declared names, which may hold an arrow themselves."""
+    parts = label.split("->")
+    return any("->".join(parts[:at]) in names and "->".join(parts[at:]) in names for at in range(1, len(parts)))
 
 
 class LeafLine(Strict):
@@ -294,12 +311,16 @@ _OURS = {
 }
 
 
-def read_topology(raw: bytes) -> tuple[Topology, str]:
+def read_topology(raw: Mapping[str, Any]) -> tuple[Topology, str]:
     """A pushed topology and its hash. Raises ``BadRequest``."""
-    if _NUL in raw:
+    try:
+        sent = orjson.dumps(raw)
+    except TypeError:
+        raise BadRequest("topology: a number is too large.") from None
+    if _NUL in sent:
         raise BadRequest("topology: a name may not hold the character NUL.")
     try:
-        found = TopologyLine.model_validate_json(raw).facts()
+        found = TopologyLine.model_validate_json(sent).facts()
     except ValidationError as error:
         raise BadRequest(f"topology: {complaint(error)}. Use the reporter of this version.") from None
     return found, topology_hash(found)

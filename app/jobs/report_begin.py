@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-import orjson
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import Conflict
@@ -40,7 +39,7 @@ class Work:
 
 async def begin_pass(work: Work, known: ReportedPass | None, pass_id: str, begin: Begin) -> ReportedPass:
     """The pass to go on with, or a new one. Raises ``BadRequest`` and ``Conflict``."""
-    topology, hashed = read_topology(orjson.dumps(begin.topology))
+    topology, hashed = read_topology(begin.topology)
     if known is not None and known.graph_id != topology.graph_id:
         raise Conflict(
             f"The deployment {work.settings.name} is reported for the graph {known.graph_id}. A graph of another name needs "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from unittest.mock import patch
@@ -50,7 +51,7 @@ NEVER_RAN = {"checkpoint": None, "tasks": [], "next": [], "metadata": None, "val
 @contextlib.contextmanager
 def any_404_is_gone() -> Iterator[None]:
     """Whoever answers 404, the thread is gone."""
-    with patch.object(client, "_is_json", lambda _: True), patch.object(client, "_NO_ROUTE", None):
+    with patch.object(client, "_NAMES_A_THREAD", re.compile("")):
         yield
 
 
@@ -94,9 +95,9 @@ MUTANTS: Mapping[str, Mutant] = {
     "lock": never_lets_go,
 }
 WHERE_IT_SHOWS: Mapping[str, Weather | tuple[float, str]] = {
-    "half": Weather(1.0, ("broken_row",), "/threads/search"),
-    "new": Weather(1.0, ("wrong_part",), "/state"),
-    "404": Weather(0.3, ("not_here",), "GET /threads/[^/]*(/state)?$"),
+    "half": Weather(1.0, ("broken_waiting",), "/threads/search"),
+    "new": Weather(0.3, ("wrong_checkpoint",), "/state"),
+    "404": Weather(0.8, ("not_here",), "GET /threads/[^/]*(/state)?$"),
     "old": Weather(),
     "audit": (0.5, "INTO activity"),
     "lock": (0.5, "UPDATE deployment"),

@@ -222,6 +222,28 @@ async def broken_row(one: Exchange) -> bool | None:
     return True
 
 
+async def broken_waiting(one: Exchange) -> bool | None:
+    """Nobody can read of the rows of threads that wait that they do."""
+    rows = json.loads(one.answer.content) if one.is_page else []
+    waiting = [row for row in rows if row.get("status", "idle") != "idle"]
+    for row in waiting:
+        row["status"] = 7
+    if not waiting:
+        return None
+    one.send(json.dumps(rows).encode())
+    return True
+
+
+async def wrong_checkpoint(one: Exchange) -> bool | None:
+    """A state whose checkpoint is none."""
+    raw = json.loads(one.answer.content)
+    if one.answer.status_code != 200 or not isinstance(raw, dict) or not isinstance(raw.get("checkpoint"), dict):
+        return None
+    raw["checkpoint"] = one.chance.choice((7, "text", [], True))
+    one.send(json.dumps(raw).encode())
+    return True
+
+
 async def throttled(one: Exchange) -> bool:
     waits = one.chance.choice(({}, {"retry_after": "0"}, {"retry_after": "0.05"}, {"retry_after": "soon"}))
     one.send(b'{"detail": "slow down"}', 429, **waits)
@@ -303,10 +325,10 @@ KINDS: dict[str, Kind] = {
     for found in (
         *(reset, silence, slow_head, slow_body, cut_body, half_a_json, wrong_json, wrong_whole, wrong_part),
         *(throttled, server_error, refused, not_here, redirected, html),
-        *(repeated_page, missing_page, empty_page, short_page, broken_row),
+        *(repeated_page, missing_page, empty_page, short_page, broken_row, broken_waiting, wrong_checkpoint),
     )
 }
-PAGES = ("repeated_page", "missing_page", "empty_page", "short_page", "broken_row")
+PAGES = ("repeated_page", "missing_page", "empty_page", "short_page", "broken_row", "broken_waiting")
 
 
 @asynccontextmanager

@@ -102,7 +102,7 @@ class Storm:
         await self._look()
         async with self._bad_weather():
             watching = asyncio.create_task(self._watch())
-            acting = asyncio.create_task(self._act())
+            acting = asyncio.create_task(self._act() if self._somebody_acts() else _nothing())
             for _ in range(self.chance.randrange(*self.plan.polls)):
                 self._shift()
                 await self._look()
@@ -141,7 +141,9 @@ class Storm:
                 self.proxy.weather = Weather()
 
     def _shift(self) -> None:
-        if self.chance.random() < 0.4:
+        """The clock jumps, unless it is the network alone that a broken rule must show in."""
+        is_about_the_network = isinstance(self.plan.sky, Weather) and self.plan.sky.share > 0
+        if not is_about_the_network and self.chance.random() < 0.4:
             self.clock.jump(timedelta(hours=self.chance.choice(JUMPS)))
 
     async def _watch(self) -> None:
@@ -151,6 +153,12 @@ class Storm:
             if self.chance.random() < 0.3:
                 self.world.move(self.chance)
             await self._look_at(self.chance.choice(TARGETS).drain)
+
+    def _somebody_acts(self) -> bool:
+        """In every second round. Who takes threads over hides what the product forgets of them."""
+        if self.plan.sky is not None:
+            return not isinstance(self.plan.sky, Weather)
+        return self.chance.random() < 0.5
 
     async def _act(self) -> None:
         while True:
@@ -230,6 +238,10 @@ class Storm:
             met += source.met if source is not None else Counter()
         met["clock_jump"] = self.clock.jumps
         self.seen.faults = met
+
+
+async def _nothing() -> None:
+    """Nobody does anything."""
 
 
 def _is_right(said: dict[str, dict[str, int]], world: World) -> bool:

@@ -57,7 +57,7 @@ drains = st.builds(
             "missing_version": st.sampled_from(["old", "unaffected"]),
             "neither": st.sampled_from(["clear", "block"]),
             "accept": st.just(()) | st.just(("idle_unverified",)),
-            "attestations": st.lists(words, max_size=2),
+            "attestations": st.lists(words, max_size=2, unique=True),
         }
     ),
 )

@@ -55,6 +55,8 @@ def found(*history: CheckpointFacts, **more: object) -> Circumstances:
         ((HERE, BEFORE), Departure.LOST),
         ((DONE, BEFORE), Departure.COMPLETED),
         ((checkpoint("Z", "Y", step=9),), Departure.UNEXPLAINED),
+        ((checkpoint("D", "D", step=3), HERE, BEFORE), Departure.UNEXPLAINED),
+        ((checkpoint("E", "D", step=4), checkpoint("D", "E", step=3), HERE, BEFORE), Departure.UNEXPLAINED),
         ((), Departure.UNEXPLAINED),
         ((checkpoint("D", "C", step=3, graph_id="other"), DONE, BEFORE), Departure.UNEXPLAINED),
     ],

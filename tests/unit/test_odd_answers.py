@@ -116,6 +116,16 @@ REDUCERS: dict[str, Callable[[Any], object]] = {
 }
 
 
+@pytest.mark.parametrize("parent", [7, [], "text", {"checkpoint_id": 7}, {"checkpoint_id": ""}, {"checkpoint_id": {}}])
+def test_a_parent_that_cannot_be_read_is_no_beginning_of_a_line(parent: Any) -> None:
+    checkpoint = {"checkpoint": {"checkpoint_id": "c"}, "metadata": {}, "tasks": [], "next": [], "values": {}}
+    assert reduce_history([checkpoint | {"parent_checkpoint": None}])[0].parent_id is None
+    with pytest.raises(Malformed):
+        reduce_history([checkpoint | {"parent_checkpoint": parent}])
+    with pytest.raises(Malformed):
+        reduce_state(checkpoint | {"parent_checkpoint": parent}, READING)
+
+
 HEADERS = (b"", b"thread_id,state\n", b'{"thread_id": "a"}\n', b'{"thread_id":', b'\xef\xbb\xbfthread_id\n"')
 HOLD_VALUES = frozenset({"values", "result", "error"})
 

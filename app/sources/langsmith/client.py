@@ -9,13 +9,14 @@ import os
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 
 import orjson
 
 from app.errors import SourceError, Throttled
+from app.facts.raw import in_utc
 from app.facts.traces import TracedRun
 from app.sources.langsmith.reduce import Malformed, filter_of, reduce_run
 
@@ -87,7 +88,9 @@ class LangSmith:
         """Find the project by its name."""
         info = await self._ask(lambda: self._client.request_with_retries("GET", "/info").json())
         found = await self._ask(lambda: self._client.read_project(project_name=self._project))
-        return Project(str(found.id), found.url, found.start_time.astimezone(UTC), _is_old(info))
+        if (began_at := in_utc(found.start_time)) is None:
+            raise self._nonsense()
+        return Project(str(found.id), found.url, began_at, _is_old(info))
 
     async def pages(
         self, project: Project, names: Iterable[str], *, exact: bool, since: datetime, until: datetime
@@ -129,7 +132,7 @@ class LangSmith:
                 items = getattr(page, "items", None)
                 if not isinstance(items, list):
                     raise self._nonsense()
-                is_last = not getattr(page, "next_cursor", None)
+                is_last = self._following(getattr(page, "next_cursor", None)) is None
                 yield [_fields(item) for item in items], is_last
                 if is_last:
                     return
@@ -162,11 +165,18 @@ class LangSmith:
             items = answer.get("runs") if isinstance(answer, dict) else None
             if not isinstance(items, list):
                 raise self._nonsense()
-            following = (answer.get("cursors") or {}).get("next")
-            yield [item if isinstance(item, dict) else {} for item in items], not following
-            if not following:
+            cursors = answer.get("cursors") or {}
+            following = self._following(cursors.get("next") if isinstance(cursors, dict) else cursors)
+            yield [item if isinstance(item, dict) else {} for item in items], following is None
+            if following is None:
                 return
             body["cursor"] = following
+
+    def _following(self, cursor: object) -> str | None:
+        """The cursor of the next page; None: this one is the last. What is no cursor is no end either."""
+        if cursor is None or isinstance(cursor, str):
+            return cursor or None
+        raise self._nonsense()
 
     async def _ask(self, call: Callable[[], Found]) -> Found:
         """One request of the SDK's blocking half."""

@@ -3,9 +3,10 @@
 import re
 import uuid
 from collections.abc import Collection, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
+from app.facts.raw import in_utc
 from app.facts.traces import RunEnd, TracedRun
 
 _ID = re.compile(r"[0-9a-fA-F-]{8,64}")
@@ -66,6 +67,4 @@ def _time(raw: object) -> datetime | None:
             raw = datetime.fromisoformat(raw)
         except ValueError:
             return None
-    if not isinstance(raw, datetime):
-        return None
-    return raw.replace(tzinfo=UTC) if raw.tzinfo is None else raw.astimezone(UTC)
+    return in_utc(raw) if isinstance(raw, datetime) else None
