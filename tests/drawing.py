@@ -8,11 +8,11 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.strategies import SearchStrategy
 
 
-def drawn(strategy: SearchStrategy[Any], many: int) -> list[Any]:
-    """``many`` cases of a strategy."""
+def drawn(strategy: SearchStrategy[Any], many: int, *, number: int = 1) -> list[Any]:
+    """``many`` cases of a strategy, of the series with this number."""
     found: list[Any] = []
 
-    @seed(1)
+    @seed(number)
     @settings(
         max_examples=many,
         database=None,

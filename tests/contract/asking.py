@@ -11,7 +11,6 @@ from typing import Any
 
 import httpx
 import schemathesis
-from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis import Case, GenerationMode
 from schemathesis.config import SchemathesisConfig
@@ -24,6 +23,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from tests.contract.board import Board
+from tests.drawing import drawn
 
 MODES = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
 SHAPES = [content_type_conformance, response_headers_conformance, response_schema_conformance]
@@ -115,23 +115,9 @@ def _places(raw: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _drawn(strategy: Any, examples: int, number: int) -> list[Case]:
-    found: list[Case] = []
-
-    @seed(number)
-    @settings(
-        max_examples=examples,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(case=strategy)
-    def draw(case: Case) -> None:
-        found.append(case)
-
     with contextlib.suppress(Unsatisfiable):  # nothing is off the description where nothing is asked for
-        draw()
-    return found[:examples]
+        return drawn(strategy, examples, number=number)[:examples]
+    return []
 
 
 def _name(case: Case, board: Board, chance: random.Random) -> None:

@@ -98,6 +98,20 @@ async def test_what_is_no_cursor_is_no_end_of_the_runs(served: Any, version: str
     await source.aclose()
 
 
+@pytest.mark.parametrize("cursors", [[], 0, False, ["next"], 7])
+async def test_what_holds_no_cursors_is_no_end_of_the_runs(served: Any, cursors: Any) -> None:  # noqa: F811
+    between: Between = served(_runs(_raw(1)), version=BACKENDS[-1])
+    source = LangSmith(deployment="d", project="demo", endpoint=between.url, api_key="key")
+    project = await source.open()
+    assert project.is_old
+    between.fail(
+        "/runs/query", Response(json.dumps({"runs": [RUN], "cursors": cursors}), media_type="application/json")
+    )
+    with pytest.raises(SourceError, match="does not speak its language"):
+        [page async for page in source.pages(project, [NODE], exact=True, since=NOW - timedelta(days=1), until=NOW)]
+    await source.aclose()
+
+
 @pytest.mark.parametrize("start", [*TIMES, 7, None, [], {SECRET: SECRET}])
 async def test_a_project_of_any_shape_is_read_or_refused_with_a_sentence(served: Any, start: Any) -> None:  # noqa: F811
     between: Between = served(_runs(_raw(1)))

@@ -165,7 +165,7 @@ class LangSmith:
             items = answer.get("runs") if isinstance(answer, dict) else None
             if not isinstance(items, list):
                 raise self._nonsense()
-            cursors = answer.get("cursors") or {}
+            cursors = answer.get("cursors")
             following = self._following(cursors.get("next") if isinstance(cursors, dict) else cursors)
             yield [item if isinstance(item, dict) else {} for item in items], following is None
             if following is None:
