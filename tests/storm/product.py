@@ -44,11 +44,12 @@ class Polled:
 
 @dataclass
 class Product:
-    """``polls``: those that ended, oldest first; ``crashed``: what the log says that it must not."""
+    """``polls``: those that ended, oldest first; ``at_work``: how many have not; ``crashed``: what the log says that it must not."""
 
     app: Any
     http: httpx.AsyncClient
     polls: list[Polled] = field(default_factory=list)
+    at_work: int = 0
     crashed: list[str] = field(default_factory=list)
     outcomes: Counter[str] = field(default_factory=Counter)
 
@@ -150,6 +151,7 @@ def _told(product: Product, clock: Clock) -> Iterator[None]:
     async def noted(self: Poller, *, full: bool) -> Any:
         began, at = time.monotonic(), clock.now(UTC)
         state = "crashed"
+        product.at_work += 1
         try:
             found = await poll(self, full=full)
             state = found.state
@@ -161,6 +163,7 @@ def _told(product: Product, clock: Clock) -> Iterator[None]:
             state = f"cut short: {error.code}"
             raise
         finally:
+            product.at_work -= 1
             product.polls.append(Polled(began, (at, clock.now(UTC)), state))
             product.outcomes[f"poll {state}"] += 1
 

@@ -142,8 +142,9 @@ class Storm:
 
     def _shift(self) -> None:
         """The clock jumps, unless it is the network alone that a broken rule must show in."""
-        is_about_the_network = isinstance(self.plan.sky, Weather) and self.plan.sky.share > 0
-        if not is_about_the_network and self.chance.random() < 0.4:
+        sky = self.plan.sky
+        is_about_the_network = isinstance(sky, Weather) and sky.share > 0
+        if not is_about_the_network and self.chance.random() < (0.4 if sky is None else 1):
             self.clock.jump(timedelta(hours=self.chance.choice(JUMPS)))
 
     async def _watch(self) -> None:
@@ -175,6 +176,7 @@ class Storm:
     async def _look_at(self, drain: str) -> None:
         """Ask its gate: is it drained although a thread needed it all the while since the evidence was taken?"""
         newest, needed, now = self.product.newest, set(self.world.needed[drain]), self.clock.now(UTC)
+        before = self._moment()
         self.seen.gates += 1
         if await self.product.verdict(drain) != "drained":
             return
@@ -186,8 +188,14 @@ class Storm:
         if still - self.people.doubtful.get(drain, set()):
             self._lie(f"{drain} is drained, and {len(still)} need it since before the newest complete poll")
         began, ended = newest.at
-        if began <= ended and now - ended > MAX_AGE + A_MOMENT:
-            self._lie(f"{drain} is drained by what is older than {MAX_AGE}")
+        is_its_evidence = before == self._moment() and not self.product.at_work
+        if is_its_evidence and began <= ended and now - ended > MAX_AGE + A_MOMENT:
+            since = [poll.state for poll in self.product.polls[self.product.polls.index(newest) + 1 :]]
+            self._lie(f"{drain} is drained by what is {now - ended} old, {since} since then")
+
+    def _moment(self) -> tuple[int, int, int]:
+        """The same as long as no poll began or ended and the clock did not jump."""
+        return self.product.at_work, len(self.product.polls), self.clock.jumps
 
     def _lie(self, sentence: str) -> None:
         self.seen.lies.append(f"round {self.seen.rounds} ({self.sky}): {sentence}")
