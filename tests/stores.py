@@ -13,7 +13,10 @@ from zlib import crc32
 
 import psycopg
 import pytest
+from sqlalchemy import Engine
+from sqlalchemy.ext.asyncio import AsyncEngine
 
+from app.inventory import db
 from app.inventory.db import Database, head_revision
 
 _numbers = count(1)
@@ -107,3 +110,24 @@ def _a_database(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> st
         connection.execute("truncate table deployment restart identity cascade")
         connection.execute("update alembic_version set version_num = %s", [head_revision()])
     return postgres.format(name="migrated")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _statements_are_compiled_once() -> Iterator[None]:
+    """Databases by the dozen, all asked the same: what SQLAlchemy compiled for one of a kind is kept for the others."""
+    make, first = db._engine, dict[bool, Engine]()
+
+    def engine(url: str, *, is_sqlite: bool) -> AsyncEngine:
+        found = make(url, is_sqlite=is_sqlite)
+        shared = first.get(is_sqlite)
+        if shared is None or "default_isolation_level" not in vars(shared.dialect):  # it has never met its database
+            first[is_sqlite] = found.sync_engine
+        else:
+            found.sync_engine.dialect = shared.dialect
+            found.sync_engine.pool._dialect = shared.dialect
+            found.sync_engine._compiled_cache = shared._compiled_cache
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(db, "_engine", engine)
+        yield
