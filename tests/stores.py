@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from itertools import count
 from pathlib import Path
 from zlib import crc32
@@ -106,10 +107,38 @@ def _a_database(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> st
         shutil.copy(request.getfixturevalue("migrated_sqlite"), tmp_path / "board.db")
         return f"sqlite+aiosqlite:///{tmp_path}/board.db"
     postgres = request.getfixturevalue("postgres")
-    with psycopg.connect(_plain(postgres, "migrated"), autocommit=True) as connection:
-        connection.execute("truncate table deployment restart identity cascade")
+    with psycopg.connect(_plain(postgres, "migrated")) as connection:
+        for statement in _emptying(postgres):
+            connection.execute(statement)
         connection.execute("update alembic_version set version_num = %s", [head_revision()])
     return postgres.format(name="migrated")
+
+
+@cache
+def _emptying(postgres: str) -> tuple[str, ...]:
+    """Statements that leave nothing of any deployment, and count from one again. Where there is little, deleting takes a tenth of
+    what truncating takes."""
+    with psycopg.connect(_plain(postgres, "migrated")) as connection:
+        tables = [name for (name,) in connection.execute(_TABLES)]
+        counters = [name for (name,) in connection.execute(_COUNTERS, [tables])]
+    return (
+        "set local session_replication_role = replica",  # no triggers, no keys to look up: all of them are emptied
+        *(f"delete from {name}" for name in tables),
+        *(f"select setval('{name}', 1, false)" for name in counters),
+    )
+
+
+_TABLES = """
+with recursive reached (id) as (
+  select 'deployment'::regclass::oid
+  union select conrelid from pg_constraint join reached on confrelid = id where contype = 'f'
+)
+select id::regclass::text from reached
+"""
+_COUNTERS = """
+select objid::regclass::text from pg_depend join pg_class on pg_class.oid = objid
+where relkind = 'S' and refobjid = any(%s::regclass[]::oid[])
+"""
 
 
 @pytest.fixture(scope="session", autouse=True)
