@@ -278,8 +278,7 @@ class Register:
 
     async def detail(self, name: str, *, now: datetime) -> DrainDetail:
         """A drain's answer with what it asks for, and what people said about it. Raises ``NotFound``."""
-        answer = await self._drains.answer(name, now=now)
-        must_act_by = await self._drains.must_act_by(name, now=now)
+        answer, must_act_by = await self._drains.answer_with_actors(name, now=now)
         async with self._store.database.read() as connection:
             row = await self._row(connection, name)
             version = row.criteria_version

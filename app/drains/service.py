@@ -59,11 +59,14 @@ class Drains:
             look = await self._look(connection, await self._row(connection, name), now, max_age=max_age)
             return decide(await gather_evidence(connection, look, max_age=max_age), now)
 
-    async def must_act_by(self, name: str, *, now: datetime) -> Mapping[str, tuple[MustActFor, ...]]:
-        """Threads that block, by the value of each metadata key that tells them apart; of each key the 20 most. Raises
-        ``NotFound``."""
+    async def answer_with_actors(
+        self, name: str, *, now: datetime
+    ) -> tuple[Answer, Mapping[str, tuple[MustActFor, ...]]]:
+        """The verdict, and threads that block by the value of each metadata key that tells them apart (of each key the 20 most),
+        of the same moment. Raises ``NotFound``."""
         async with self._store.database.read() as connection:
-            return await must_act_by(connection, await self._look(connection, await self._row(connection, name), now))
+            look = await self._look(connection, await self._row(connection, name), now)
+            return decide(await gather_evidence(connection, look), now), await must_act_by(connection, look)
 
     async def names(self) -> tuple[tuple[str, str], ...]:
         """Every drain with its deployment, by name."""
