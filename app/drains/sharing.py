@@ -33,6 +33,7 @@ class Shared(Generic[T]):
             turn = _Turn[T](now)
             before = turns[-1].task if turns else None
             turn.task = asyncio.create_task(self._take(key, turn, before, work))
+            turn.task.add_done_callback(_is_seen)  # everybody may have gone by the time when it fails
             turns.append(turn)
         task = turns[-1].task
         if task is None:
@@ -52,3 +53,9 @@ class Shared(Generic[T]):
             turns.remove(turn)
             if not turns:
                 del self._turns[key]
+
+
+def _is_seen(task: "asyncio.Task[T]") -> None:
+    """Look at how it ended: what nobody looks at, asyncio prints."""
+    if not task.cancelled():
+        task.exception()

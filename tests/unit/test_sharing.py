@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from datetime import datetime
 
 import pytest
@@ -69,3 +70,21 @@ async def test_a_caller_who_goes_away_takes_nothing_from_the_others() -> None:
         await gone
     source.go_on.set()
     assert await stays == 0
+
+
+async def test_a_failure_that_nobody_waits_for_any_more_says_nothing() -> None:
+    shared, go_on, said = Shared[str](), asyncio.Event(), list[object]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context))
+
+    async def fail(_: datetime) -> str:
+        await go_on.wait()
+        raise LookupError("no such drain")
+
+    caller = asyncio.create_task(shared.ask("a", NOW, fail))
+    await asyncio.sleep(0.01)
+    caller.cancel()
+    await asyncio.gather(caller, return_exceptions=True)
+    go_on.set()
+    await asyncio.sleep(0.01)
+    gc.collect()
+    assert said == []
