@@ -99,7 +99,7 @@ async def _standing_alarms(connection: AsyncConnection, look: Look, alarms: Iter
     return {
         alarm.code: alarm.count
         for alarm in alarms
-        if alarm.code in ALARMS_THAT_WITHHOLD and (alarm.code not in codes or codes[alarm.code] < alarm.last_seen_at)
+        if alarm.code in ALARMS_THAT_WITHHOLD and not alarm.is_explained(codes)
     }
 
 

@@ -107,11 +107,7 @@ class Preflights:
         source = threads_source(row, polls, poll_interval=settings.poll_interval, now=now)
         alarms = await reads.list_alarms(connection, row.id, settings.name)
         codes = await register.acknowledged_codes(connection, row.id, drain_id=None, now=now)
-        standing = [
-            alarm
-            for alarm in alarms
-            if alarm.code in WITHHOLD and (alarm.code not in codes or codes[alarm.code] < alarm.last_seen_at)
-        ]
+        standing = [alarm for alarm in alarms if alarm.code in WITHHOLD and not alarm.is_explained(codes)]
         seen = freshness(
             polls,
             is_failing=source.status == "failed",

@@ -36,7 +36,10 @@ async def forget_tombstones(
         _thread.c.condition == Condition.GONE.value,
         _thread.c.gone_at < before,
         _thread.c.changed_at < before,
-        _thread.c.gone_at < _last_sweep(deployment_id, _poll.c.started_at),
+        or_(
+            _thread.c.gone_poll_id < _last_sweep(deployment_id, _poll.c.id),
+            and_(_thread.c.gone_poll_id.is_(None), _thread.c.gone_at < _last_sweep(deployment_id, _poll.c.started_at)),
+        ),
         _thread.c.seen_poll_id < _last_sweep(deployment_id, _poll.c.id),
         _thread.c.work_id.not_in(works),
         ~_names(tables.index_thread, *of_thread),

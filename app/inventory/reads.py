@@ -21,6 +21,7 @@ from app.inventory.tables import NEVER
 from app.inventory.topologies import Pushed, list_pushed
 from app.inventory.views import (
     Alarm,
+    Explained,
     Inventory,
     Observation,
     PollReason,
@@ -336,9 +337,25 @@ def has_not_arrived(drain_id: int, target: str | None = None) -> ColumnElement[b
     return ~select(table.c.thread_id).where(here).exists()
 
 
-def vanished_since(when: datetime) -> ColumnElement[bool]:
-    """Tombstones of threads that were not settled when last seen, made since then."""
-    return and_(_thread.c.condition == Condition.GONE.value, _thread.c.was_waiting, _thread.c.gone_at >= when)
+def vanished_since(poll: PollSummary, explained: Explained | None) -> ColumnElement[bool]:
+    """Tombstones of threads that were not settled when last seen, made by this poll or later, and after what somebody has
+    explained. Polls are counted and clocks go back: a time counts only where the poll was not kept."""
+    found = [
+        _thread.c.condition == Condition.GONE.value,
+        _thread.c.was_waiting,
+        _is_found_gone(poll.id, poll.started_at),
+    ]
+    if explained is not None:
+        following = None if explained.poll_id is None else explained.poll_id + 1
+        found.append(_is_found_gone(following, explained.at))
+    return and_(*found)
+
+
+def _is_found_gone(first_poll: int | None, since: datetime) -> ColumnElement[bool]:
+    by_time = _thread.c.gone_at >= since
+    if first_poll is None:
+        return by_time
+    return or_(_thread.c.gone_poll_id >= first_poll, and_(_thread.c.gone_poll_id.is_(None), by_time))
 
 
 def has_mute_row() -> ColumnElement[bool]:

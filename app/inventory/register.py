@@ -16,7 +16,7 @@ from app.facts.types import Condition
 from app.inventory import tables
 from app.inventory.cursors import close_cursor, open_cursor
 from app.inventory.encode import Json
-from app.inventory.views import Activity, CriteriaVersion, Said
+from app.inventory.views import Activity, CriteriaVersion, Explained, Said
 
 IDS_SHOWN = 20
 CHUNK = 500
@@ -137,7 +137,15 @@ async def add_acknowledgements(
     words: Words,
 ) -> None:
     """Acknowledge threads (``{thread_id: ids of the tasks that are lost or stranded}``) and codes."""
-    common = {"deployment_id": deployment_id, "drain_id": drain_id, "batch": words.batch, **words.columns}
+    poll = tables.poll
+    ended = select(func.max(poll.c.id)).where(poll.c.deployment_id == deployment_id, poll.c.finished_at.is_not(None))
+    common = {
+        "deployment_id": deployment_id,
+        "drain_id": drain_id,
+        "batch": words.batch,
+        "poll_id": await connection.scalar(ended),
+        **words.columns,
+    }
     rows = [{**common, "thread_id": thread, "tasks": sorted(tasks), "code": None} for thread, tasks in threads.items()]
     rows += [{**common, "thread_id": None, "tasks": [], "code": code} for code in codes]
     for start in range(0, len(rows), CHUNK):
@@ -165,6 +173,14 @@ async def acknowledged_codes(
     where = and_(_ack.c.deployment_id == deployment_id, _of_drain(drain_id), _is_active(_ack, now))
     query = select(_ack.c.code, func.max(_ack.c.created_at).label("at")).where(where, _ack.c.code.is_not(None))
     return {row.code: row.at for row in await connection.execute(query.group_by(_ack.c.code))}
+
+
+async def explained_disappearance(connection: AsyncConnection, deployment_id: int, now: datetime) -> Explained | None:
+    """Up to when somebody has explained that threads vanished; None: nobody has."""
+    where = and_(_ack.c.deployment_id == deployment_id, _of_drain(None), _is_active(_ack, now))
+    query = select(_ack.c.poll_id, _ack.c.created_at).where(where, _ack.c.code == "mass_disappearance")
+    row = (await connection.execute(query.order_by(_ack.c.id.desc()).limit(1))).one_or_none()
+    return None if row is None else Explained(row.poll_id, row.created_at)
 
 
 async def active_acknowledgements(

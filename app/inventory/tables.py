@@ -242,6 +242,7 @@ thread = Table(
     Column("state_read_at", UtcDateTime),
     Column("reading_is_current", Boolean, nullable=False, default=False),
     Column("gone_at", UtcDateTime),
+    Column("gone_poll_id", BigId),  # the poll that found it gone; None: found before this was kept
     Column("was_waiting", Boolean, nullable=False, default=False),  # of a tombstone: not settled when last seen
     Column("config", String(32)),  # a keyed hash of what the server draws its state with; None: the row does not say
     Column("metadata", JSON, nullable=False, default=dict),
@@ -454,6 +455,7 @@ acknowledgement = Table(
     Column("thread_id", String(255)),
     Column("tasks", JSON, nullable=False, default=list),  # ids of the leaves that were acknowledged
     Column("code", String(40)),
+    Column("poll_id", BigId),  # the newest poll that had ended then; None: said before this was kept, or before any
     *_said(),
     Index("ix_acknowledgement_deployment_id_thread_id", "deployment_id", "thread_id"),
 )

@@ -1,6 +1,6 @@
 """What the inventory answers: frozen dataclasses, the same for page, JSON and command line."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
@@ -30,6 +30,14 @@ class PollReason:
 
     code: str
     sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """Up to when somebody has explained something. ``poll_id``: the newest poll that had ended then; None: not known."""
+
+    poll_id: int | None
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +173,11 @@ class Alarm:
     last_seen_at: datetime
     threads: str | None = None
     acknowledged_at: datetime | None = None
+
+    def is_explained(self, codes: Container[str]) -> bool:
+        """Whether somebody has explained it since it was last found, and that counts still (``codes``). Which of them came first
+        is not told by times: clocks go back."""
+        return self.code in codes and self.acknowledged_at is not None
 
 
 @dataclass(frozen=True, slots=True)

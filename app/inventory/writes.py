@@ -26,7 +26,7 @@ from app.inventory.encode import (
     work_to_json,
 )
 
-RULES = 1
+RULES = 2
 """Which rules what is remembered was proved by. Raise it with a rule that a drained verdict of before might not pass: see ``proofs``."""
 
 CURRENT = frozenset({"sync", "async"})
@@ -243,9 +243,16 @@ async def upsert_threads(
     written = (column.name for column in tables.thread.columns if column.computed is None)
     kept = keys if listed else (*keys, "seen_poll_id")
     changes = {name: statement.excluded[name] for name in written if name not in kept}
+    changes["gone_poll_id"] = _gone_poll_id(statement.excluded)
     statement = statement.on_conflict_do_update(index_elements=list(keys), set_=changes)
     await _execute_many(connection, statement, tables.thread.c.thread_id, values)
     await _keep_observations(connection, dictionaries.deployment_id, threads, poll_id)
+
+
+def _gone_poll_id(new: Any) -> ColumnElement[int | None]:
+    """The poll that found a thread gone, also where what is known of it is written again."""
+    table = tables.thread
+    return case((table.c.gone_at == new.gone_at, table.c.gone_poll_id), else_=new.gone_poll_id)
 
 
 async def _execute_many(connection: AsyncConnection, statement: Any, told: Any, rows: list[Any]) -> None:
@@ -332,6 +339,7 @@ async def _thread_values(
         "state_read_at": facts.state_read_at,
         "reading_is_current": _reading_is_current(facts),
         "gone_at": facts.gone_at,
+        "gone_poll_id": None if facts.gone_at is None else poll_id,
         "config": row.config,
         "metadata": dict(row.metadata),
         "detail": detail_to_json(facts),
@@ -387,7 +395,7 @@ async def mark_gone(
         await connection.execute(
             update(table)
             .where(table.c.deployment_id == deployment_id, table.c.thread_id.in_(thread_ids[start : start + 500]))
-            .values(condition=Condition.GONE.value, gone_at=now, stuck=False, was_waiting=waited)
+            .values(condition=Condition.GONE.value, gone_at=now, gone_poll_id=poll_id, stuck=False, was_waiting=waited)
         )
         leaves = tables.observation
         await connection.execute(

@@ -90,9 +90,8 @@ async def _disappearance(connection: AsyncConnection, deployment_id: int, found:
     swept = await reads.find_latest_poll(connection, deployment_id, kinds=("sweep",), states=("complete",))
     if swept is None or swept.id >= found.poll_id:
         return {}
-    codes = await register.acknowledged_codes(connection, deployment_id, drain_id=None, now=found.told_at)
-    since = max(swept.started_at, codes.get("mass_disappearance", swept.started_at))
-    gone = await reads.count_threads(connection, deployment_id, reads.vanished_since(since))
+    explained = await register.explained_disappearance(connection, deployment_id, found.told_at)
+    gone = await reads.count_threads(connection, deployment_id, reads.vanished_since(swept, explained))
     left = await reads.count_threads(connection, deployment_id, and_(reads.was_not_settled(), ~reads.was_never_told()))
     many = gone > max(LEAST_MASS, MASS_SHARE * (gone + left))
     nearly_all = gone >= LEAST_ALL and gone >= ALL_SHARE * (gone + left)

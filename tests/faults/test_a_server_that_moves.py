@@ -9,7 +9,7 @@ import pytest
 
 from app.errors import DrainboardError
 from tests.faults.conftest import DRAIN, NAME, Board, Open
-from tests.faults.fake_server import Answer, Clock, FakeAgentServer, refuse, status
+from tests.faults.fake_server import Answer, Clock, FakeAgentServer, Thread, refuse, status
 
 SEARCH = "POST /threads/search"
 
@@ -360,6 +360,58 @@ async def test_threads_that_vanish_together_withhold_the_verdict(
         it.clock.tick(hours=2)
         await it.poll(full=True)
         assert "mass_disappearance" in await it.codes()
+
+
+async def test_threads_that_vanish_together_are_missed_also_after_a_clock_was_ahead(
+    board: Open, server: FakeAgentServer
+) -> None:
+    """Times of the future tell nothing of what is newer. The polls do."""
+    server.settled(3)
+    for _ in range(30):
+        server.parked("finish")
+    async with board() as it:
+        await it.poll(full=True)
+        it.clock.tick(days=20)
+        await it.poll(full=True)
+        it.clock.tick(days=-20)
+        server.threads.clear()
+        await it.poll(full=True)
+        assert "mass_disappearance" in await it.codes()
+        assert await it.verdict() != "drained"
+
+
+async def test_what_vanished_while_a_clock_was_ahead_counts_once_and_can_be_explained(
+    board: Open, server: FakeAgentServer
+) -> None:
+    server.settled(3)
+    first, second = [server.parked("finish") for _ in range(30)], [server.parked("finish") for _ in range(15)]
+    third, *_ = [server.parked("finish") for _ in range(15)], [server.parked("finish") for _ in range(30)]
+    path = f"/api/v1/deployments/{NAME}/acknowledgements"
+    async with board() as it:
+        await it.poll(full=True)
+        it.clock.tick(days=20)
+        _delete(server, first)
+        await it.poll(full=True)
+        assert "mass_disappearance" in await it.codes()
+        it.clock.tick(days=-20)
+        answer = await it.http.post(path, json={"codes": ["mass_disappearance"], "owner": "us", "reason": "cleaned up"})
+        assert answer.status_code == 201, answer.text
+        await it.poll(full=True)
+        await it.poll(full=True)
+        assert "mass_disappearance" not in await it.codes()
+        for some in (second, third):  # too few at once, each time
+            it.clock.tick(days=20)
+            _delete(server, some)
+            await it.poll(full=True)
+            it.clock.tick(days=-20)
+            await it.poll(full=True)
+            await it.poll(full=True)
+            assert "mass_disappearance" not in await it.codes()
+
+
+def _delete(server: FakeAgentServer, threads: list[Thread]) -> None:
+    for thread in threads:
+        del server.threads[thread.id]
 
 
 async def test_a_few_threads_that_vanish_are_tombstones(board: Open, server: FakeAgentServer) -> None:

@@ -20,7 +20,7 @@ from tests.storm.mutants import MUTANTS, WHERE_IT_SHOWS
 from tests.storm.people import People
 from tests.storm.product import MAX_AGE, NAME, Product, running
 from tests.storm.proxy import KINDS, PAGES, Proxy, Weather, served
-from tests.storm.world import TARGETS, World
+from tests.storm.world import MOST_DELETED, TARGETS, World
 
 JUMPS = (-400, -24, -1, -0.02, 0.02, 0.3, 1, 24, 400)  # hours
 MOST_POLLS = 6
@@ -95,6 +95,7 @@ class Storm:
     async def round(self) -> None:
         """Bad weather while threads move and people act; then fine weather until all is right."""
         self.seen.rounds += 1
+        self.world.may_delete = MOST_DELETED
         for drain in DRAINS:
             if self.chance.random() < 0.5:
                 self.world.empty(drain)

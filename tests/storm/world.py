@@ -18,6 +18,10 @@ REMOVED = "long_gone"
 """A node that no graph has any more: threads that wait there are stranded."""
 
 
+MOST_THREADS = 48
+MOST_DELETED = 3  # in a round; two rounds together are fewer than a disappearance
+
+
 class Now:
     """The real clock, as the server reads it: it never jumps."""
 
@@ -92,11 +96,12 @@ TARGETS = (
 
 @dataclass
 class World:
-    """``needed``: of each drain, since when (on a clock that never jumps) each thread needs its target without a break."""
+    """``needed``: of each drain, since when (on a clock that never jumps) each thread needs its target without a break.
+    ``may_delete``: how many threads may still vanish in this round: never so many that a person would have to explain it."""
 
     server: Server = field(default_factory=Server)
     needed: dict[str, dict[str, float]] = field(default_factory=dict)
-    last_move: datetime = field(default_factory=lambda: datetime.now(UTC))
+    may_delete: int = 0
 
     def fill(self, threads: int) -> None:
         self.server.graphs = {"support": list(NODES), "archive": ["finish"]}
@@ -121,9 +126,10 @@ class World:
         """One thread goes on, as threads do."""
         deed = chance.choice((self.park, self.park_silently, self.finish, self.finish, self.rename, self.write_old))
         deed(chance)
-        if chance.random() < 0.1:
+        if chance.random() < 0.1 and len(self.server.threads) < MOST_THREADS:
             self.bear(chance)
-        if chance.random() < 0.05 and len(self.server.threads) > 12:
+        if chance.random() < 0.05 and len(self.server.threads) > 12 and self.may_delete:
+            self.may_delete -= 1
             self.delete(chance)
         self.note()
 

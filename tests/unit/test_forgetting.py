@@ -91,13 +91,13 @@ async def test_a_tombstone_is_forgotten_when_nothing_needs_it(kept: Kept) -> Non
     await kept.keep(*(old(number) for number in range(1, 12)), poll=first)
     await kept.keep(old(12, condition=Condition.PARKED, leaves=(waiting,)), poll=first)
     await kept.keep(old(13, condition=Condition.PARKED, leaves=(leaf("elsewhere", task_id="e"),)), poll=first)
-    await kept.bury(1, 2, 3, 4, 5, 6, 12, 13, at=LONG_AGO, poll=first)
-    await kept.bury(7, at=SHORTLY, poll=first)
+    before = await kept.poll(LONG_AGO - HOUR / 2)
+    await kept.bury(1, 2, 3, 4, 5, 6, 12, 13, at=LONG_AGO, poll=before)
+    await kept.bury(7, at=SHORTLY, poll=before)
     await kept.add(tables.index_thread, deployment_id=kept.mine, thread_id=uuid_of(4), reading=1)
     traced = {"deployment_id": kept.mine, "run_id": "r", "node": NODE, "thread_id": uuid_of(5), "started_at": LONG_AGO}
     await kept.add(tables.trace_run, **traced, end="success")
     await kept.add(tables.drain, **stored_drain(kept.mine))
-    await kept.poll(LONG_AGO - HOUR / 2)
     assert "tombstones" not in await kept.forget(), "no sweep was complete since they vanished"
     swept = await kept.poll(NOW - 2 * DAY)
     await kept.keep(old(6, condition=Condition.GONE, gone_at=LONG_AGO), poll=swept)  # a reporter tells of it each time

@@ -327,8 +327,8 @@ async def test_the_way_back_to_the_first_schema_keeps_the_drains(empty_address: 
 
 async def test_storage_that_does_not_say_whether_a_state_is_stored_whole_is_read_again(empty_address: str) -> None:
     """Such an erasure was clear for ever: past checkpoints may hold the field in a state that is stored under no name."""
-    await asyncio.to_thread(upgrade_to, empty_address, "0016")
     database = Database(empty_address)
+    await database.upgrade()
     said = {"branches": [], "joins": [], "sends": False, "fields": ["a"], "empty": []}
     async with database.write() as connection:
         deployment_id = await old_deployment(connection)
@@ -340,6 +340,7 @@ async def test_storage_that_does_not_say_whether_a_state_is_stored_whole_is_read
         for number in (1, 2):
             mine = tables.thread.c.thread_id == uuid_of(number)
             await connection.execute(update(tables.thread).where(mine).values(routes_id=number))
+    await asyncio.to_thread(downgrade_to, empty_address, "0016")
     await database.upgrade()
     async with database.read() as connection:
         query = select(tables.thread.c.routes_id).order_by(tables.thread.c.thread_id)

@@ -52,9 +52,8 @@ async def _notice_disappearance(work: Work) -> None:
         swept = await reads.find_latest_poll(connection, deployment_id, kinds=("sweep",), states=("complete",))
         if swept is None:
             return
-        codes = await register.acknowledged_codes(connection, deployment_id, drain_id=None, now=utc_now())
-        since = max(swept.started_at, codes.get("mass_disappearance", swept.started_at))
-        gone = await reads.count_threads(connection, deployment_id, reads.vanished_since(since))
+        explained = await register.explained_disappearance(connection, deployment_id, utc_now())
+        gone = await reads.count_threads(connection, deployment_id, reads.vanished_since(swept, explained))
         left = await reads.count_threads(connection, deployment_id, reads.was_not_settled())
     many = gone > max(LEAST_MASS, MASS_SHARE * (gone + left))
     nearly_all = gone >= LEAST_ALL and gone >= ALL_SHARE * (gone + left)
