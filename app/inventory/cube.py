@@ -9,7 +9,8 @@ of that moment are kept beside them (``thread_age``), each poll moves both on, a
 edges of then and of now.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -25,6 +26,7 @@ from sqlalchemy import (
     func,
     literal,
     select,
+    text,
     true,
     union_all,
 )
@@ -128,6 +130,18 @@ async def _between(
         .group_by(*parts, rows.c.age_then, rows.c.age_now)
     )
     return [tuple(row) for row in (await connection.execute(query)).all()]
+
+
+@asynccontextmanager
+async def in_order(connection: AsyncConnection) -> AsyncIterator[None]:
+    """Within it, PostgreSQL takes rows in the order of an index where there is one. It takes a question about many classes for one
+    that finds next to nothing, and would rather find all and sort them."""
+    if connection.dialect.name == "sqlite":
+        yield
+        return
+    await connection.execute(text("SET LOCAL enable_sort = off"))
+    yield
+    await connection.execute(text("SET LOCAL enable_sort = on"))
 
 
 def _of_thread(deployment_id: int) -> ColumnElement[bool]:

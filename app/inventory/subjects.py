@@ -1,5 +1,6 @@
 """Threads by classes that look the same to the rules of a drain: counted, listed, found."""
 
+import contextlib
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import astuple, dataclass, fields, replace
@@ -241,8 +242,10 @@ async def find_subject(
 
 
 def looks_like(keys: Collection[SubjectKey], *, lens: Lens) -> ColumnElement[bool]:
-    """Threads of these classes. Conditions and work are named once more by themselves, for the index that has them."""
+    """Threads of these classes. Conditions and work are named once more by themselves, for the index that has them; within the
+    classes they are hidden from it, since PostgreSQL would go through the index once for every class."""
     columns = _columns(lens)
+    columns |= {name: func.coalesce(columns[name], columns[name]) for name in ("condition", "work_id")}
     wanted = [name.name in columns for name in fields(SubjectKey)]
     values = [
         tuple(_value(part) for part, is_wanted in zip(astuple(key), wanted, strict=True) if is_wanted) for key in keys
@@ -288,7 +291,9 @@ async def list_subject_threads(
         value, thread_id = open_cursor(cursor, "since")
         when = cursor_time(value)
         query = query.where(or_(since > when, and_(since == when, _thread.c.thread_id > thread_id)))
-    rows = list(await connection.execute(query.order_by(since, _thread.c.thread_id).limit(limit + 1)))
+    query = query.order_by(since, _thread.c.thread_id).limit(limit + 1)
+    async with cube.in_order(connection) if many else contextlib.nullcontext():
+        rows = list(await connection.execute(query))
     items = [
         SubjectThread(row.thread_id, _key(row), row.status, row.assistant_id, row.created_at, row.since)
         for row in rows[:limit]

@@ -236,7 +236,8 @@ def _to(url: str, revision: str, *, down: bool = False) -> None:
 async def test_threads_from_before_are_counted_by_the_migration(old_address: str) -> None:
     await asyncio.to_thread(_to, old_address, "0012")
     database = Database(old_address)
-    old = [column for column in tables.thread.columns if column.computed is None]
+    since = {"gone_poll_id"}  # columns that came later
+    old = [one for one in tables.thread.columns if one.computed is None and one.name not in since]
     async with database.write() as connection:
         mine = await old_deployment(connection)
         dictionaries = Dictionaries(mine)
