@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import PlainTextResponse
 from pydantic import ValidationError
 
-from app.api.routes import DEFAULT_LIMIT, ERRORS, GUARDS, Ask, Drains, Format, Limit, Who
+from app.api.routes import DEFAULT_LIMIT, ERRORS, GUARDS, MARKDOWN, Ask, Drains, Format, Limit, Who
 from app.drains.bodies import (
     AcknowledgementBody,
     AttestationBody,
@@ -103,7 +103,7 @@ async def apply_drains(body: DrainsFile, drains: Drains, by: Who) -> WrittenList
     return WrittenList(await drains.apply(body.drains, by))
 
 
-@router.get("/drains/{drain}", response_model=DrainDetail)
+@router.get("/drains/{drain}", response_model=DrainDetail, responses=MARKDOWN)
 async def get_drain(drain: str, drains: Drains, ask: Ask, by: Who, format_: Format = "json") -> DrainDetail | Response:
     """The answer of one drain, decided now, with what it asks for and what people said about it; or as Markdown."""
     found = await drains.detail(drain, now=by.now)

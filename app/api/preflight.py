@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from app.api.routes import ERRORS, GUARDS, Drains, Who
+from app.api.routes import ERRORS, GUARDS, MARKDOWN, Drains, Who
 from app.drains.jsonable import to_jsonable
 from app.drains.preflight_answers import PreflightAnswer
 from app.drains.preflight_markdown import to_markdown
@@ -51,7 +51,9 @@ async def put_topology(deployment: str, request: Request, by: Who) -> TopologyTa
     return await take_topology(request.app.state.runtime, deployment, _candidates(await _json(request)), by)
 
 
-@router.post("/deployments/{deployment}/preflight", openapi_extra=_BODY, response_model=PreflightAnswer)
+@router.post(
+    "/deployments/{deployment}/preflight", openapi_extra=_BODY, response_model=PreflightAnswer, responses=MARKDOWN
+)
 async def ask_preflight(
     deployment: str, request: Request, drains: Drains, by: Who, format_: Format = "json"
 ) -> PreflightAnswer | Response:

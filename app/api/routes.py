@@ -235,14 +235,14 @@ def _as_markdown(found: Evidence, outside: Outside | None = None) -> Response:
     return PlainTextResponse(text, 200, headers, "text/markdown; charset=utf-8")
 
 
-_MARKDOWN: dict[int | str, dict[str, Any]] = {
+MARKDOWN: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/markdown": {"schema": {"type": "string"}}}, "description": "JSON, or the same as Markdown"}
 }
 Format = Annotated[Literal["json", "markdown"], Query(alias="format")]
 
 
 # An application's own ids may hold a slash, so the longer path comes first.
-@router.get("/deployments/{deployment}/threads/{thread_id:path}/evidence", response_model=Evidence, responses=_MARKDOWN)
+@router.get("/deployments/{deployment}/threads/{thread_id:path}/evidence", response_model=Evidence, responses=MARKDOWN)
 async def get_evidence(
     deployment: str,
     thread_id: str,
@@ -263,7 +263,7 @@ async def get_evidence(
     return found
 
 
-@router.get("/deployments/{deployment}/threads/{thread_id:path}", response_model=Evidence, responses=_MARKDOWN)
+@router.get("/deployments/{deployment}/threads/{thread_id:path}", response_model=Evidence, responses=MARKDOWN)
 async def get_thread(
     deployment: str, thread_id: str, ask: Ask, drains: Drains, by: Who, format_: Format = "json"
 ) -> Evidence | Response:
