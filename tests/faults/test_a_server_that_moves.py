@@ -409,6 +409,20 @@ async def test_what_vanished_while_a_clock_was_ahead_counts_once_and_can_be_expl
             assert "mass_disappearance" not in await it.codes()
 
 
+async def test_a_soak_that_began_while_a_clock_was_ahead_begins_anew(board: Open, server: FakeAgentServer) -> None:
+    server.settled(3)
+    async with board(policy={"soak_sweeps": 1, "soak_hold": "30m"}) as it:
+        it.clock.tick(days=20)
+        await it.poll(full=True)
+        assert await it.codes() == {"soaking"}
+        it.clock.tick(days=-20)
+        await it.poll(full=True)
+        assert await it.codes() == {"soaking"}
+        it.clock.tick(minutes=31)
+        await it.poll(full=True)
+        assert await it.verdict() == "drained"
+
+
 def _delete(server: FakeAgentServer, threads: list[Thread]) -> None:
     for thread in threads:
         del server.threads[thread.id]
