@@ -61,7 +61,9 @@ async def end_round(connection: AsyncConnection, look: Look, round_: Round) -> A
 
 def _advance(look: Look, round_: Round, *, blocked: bool, arrivals: bool) -> SoakState:
     before = look.soak
-    if before.holds_since is not None and before.holds_since > look.now:  # a clock was put back: nobody waits until then
+    if (
+        before.holds_since is not None and before.holds_since > look.now
+    ):  # a clock was put back: nobody waits until then
         before = replace(before, holds_since=None, sweeps=0)
     if not round_.is_complete:
         hit = blocked or arrivals

@@ -203,6 +203,7 @@ async def begin_poll(
     ``trusted_until`` is not trusted."""
     table = tables.poll
     await cube.move_ages(connection, deployment_id, now)
+    await _put_back(connection, deployment_id, now)
     is_dead = and_(table.c.deployment_id == deployment_id, table.c.state == "running")
     if (began := await connection.scalar(select(func.min(table.c.started_at)).where(is_dead))) is not None:
         await distrust_readings(connection, deployment_id, since=max(began, trusted_until or began))
@@ -215,6 +216,14 @@ async def begin_poll(
         insert(table).values(deployment_id=deployment_id, kind=kind, state="running", started_at=now, reasons=[])
     )
     return int((done.inserted_primary_key or (0,))[0])
+
+
+async def _put_back(connection: AsyncConnection, deployment_id: int, now: datetime) -> None:
+    """Deploys that were noticed later than now: a clock was put back, so that they are older than whatever follows."""
+    graph, deploy = tables.graph_revision, tables.deploy
+    for time in (graph.c.first_seen_at, graph.c.vanished_at, deploy.c.noticed_at):
+        later = and_(time.table.c.deployment_id == deployment_id, time > now)
+        await connection.execute(update(time.table).where(later).values({time: now}))
 
 
 async def update_poll(connection: AsyncConnection, poll_id: int, **values: Any) -> None:
