@@ -454,7 +454,7 @@ def test_a_crash_exits_3_with_and_without_json(unpolled: Installed, monkeypatch:
     def crash(*_: object, **__: object) -> None:
         raise ZeroDivisionError(SECRET)
 
-    monkeypatch.setattr("app.drains.service.Drains.answer", crash)
+    monkeypatch.setattr("app.drains.service.gather_evidence", crash)
     for arguments in (("gate", "drop-it"), ("drains", "show", "drop-it")):
         ran = unpolled(*arguments)
         assert (ran.code, SECRET in ran.said, "Traceback" in ran.said) == (3, False, False)

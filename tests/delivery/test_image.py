@@ -106,7 +106,7 @@ def test_what_is_in_the_image_starts_and_writes_to_its_data_alone(tmp_path: Path
     for name in context():
         (image / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, image / name)
-    for package in (one for one in (image / "app").rglob("*") if one.is_dir()):  # what is compiled already
+    for package in [one for one in (image / "app").rglob("*") if one.is_dir()]:  # what is compiled already
         (package / "__pycache__").symlink_to(ROOT / package.relative_to(image) / "__pycache__")
     paths = {
         "/": 200,
